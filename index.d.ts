@@ -1,0 +1,853 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// <reference types="node" />
+
+/**
+ * glovebox runs code that nobody has read (Python, bash, JavaScript, or any
+ * command) in a sandbox of the Linux kernel, on this machine.
+ *
+ * Three things can go wrong, and they never look alike:
+ *
+ * - Wrong options or arguments: rejects (a constructor throws) with a
+ *   {@link SandboxError} before anything has started.
+ * - The sandbox could not do its work: rejects with a {@link SandboxError} that
+ *   names the step, the errno and what to do.
+ * - The code ended badly: resolves, with an {@link ExecutionResult} whose
+ *   `success` is false.
+ */
+
+/**
+ * The languages of `runCode()`. `"bash"` is bash, not a POSIX shell; `"node"`
+ * is JavaScript.
+ */
+export type Language = 'python' | 'bash' | 'node';
+
+/** Called with output as it arrives: exactly the bytes that the code wrote. */
+export type OutputCallback = (chunk: Buffer) => void;
+
+/** Options of a {@link Sandbox}. */
+export interface SandboxOptions {
+  /**
+   * Where the programs and libraries in the box come from. `"host"`: this
+   * machine's own, read-only, without its configuration and private files.
+   *
+   * @default "host"
+   */
+  image?: 'host';
+
+  /**
+   * A folder of this machine that the box sees as `/workspace`, its working
+   * folder. It is made if missing, and stays after `close()`. A relative path
+   * starts at the folder that the process is in when the Sandbox is made.
+   * Without it: an empty temporary folder that `close()` deletes.
+   *
+   * @default null
+   */
+  workspace?: string | null;
+
+  /**
+   * Memory of each box in MiB, 1–2147483648; everything in it counts, `/tmp`
+   * too. `null` lifts the limit.
+   *
+   * @default 512
+   */
+  memoryMb?: number | null;
+
+  /**
+   * Processor time of each box in cores, 0.01–1024: 0.5 is half of one core.
+   * `null` is no limit.
+   *
+   * @default null
+   */
+  cpus?: number | null;
+
+  /**
+   * Processes and threads of each box, 1–4194304. `null` lifts the limit.
+   *
+   * @default 256
+   */
+  pids?: number | null;
+
+  /**
+   * How long one call may take, in seconds, 0.001–31536000. Then the box is
+   * killed, whatever this process is doing at the time.
+   *
+   * @default 30
+   */
+  timeoutS?: number;
+
+  /**
+   * Environment variables of the code, besides PATH, HOME, USER, LOGNAME and
+   * LANG, which it always has. Nothing of this process' environment is passed
+   * on. At most 131071 bytes for one `name=value`.
+   *
+   * @default {}
+   */
+  env?: Record<string, string>;
+
+  /**
+   * How many bytes of stdout, and of stderr, are kept: 0–536870888. What the
+   * code writes beyond that is dropped, and the result is `truncated`; the code
+   * does not notice.
+   *
+   * @default 67108864
+   */
+  maxOutputBytes?: number;
+
+  /**
+   * Whether limits are put in force with the best means that this host has;
+   * {@link Sandbox.limits} says which. If one of memoryMb, pids and cpus is not
+   * the kernel's to enforce, a warning `GLOVEBOX_LIMITS` is emitted, once in a
+   * process. `false`: no cgroup is made.
+   *
+   * @default true
+   */
+  enforceLimits?: boolean;
+
+  /**
+   * Whether results list the files that changed in the workspace. Takes time
+   * in proportion to the number of files there.
+   *
+   * @default true
+   */
+  trackFiles?: boolean;
+
+  /**
+   * Which interpreters to use, as absolute paths, where the first on PATH is
+   * not the wanted one.
+   *
+   * @default {}
+   */
+  runtimes?: { [language in Language]?: string | null };
+
+  /**
+   * Called with stdout as it arrives; the result has it too. What it throws
+   * ends the call, which then rejects with it. A promise that it returns is not
+   * waited for, but if it is rejected in time, that counts the same.
+   *
+   * @default null
+   */
+  onStdout?: OutputCallback | null;
+
+  /**
+   * Called with stderr as it arrives, like `onStdout`.
+   *
+   * @default null
+   */
+  onStderr?: OutputCallback | null;
+
+  /**
+   * Whether boxes may be made ahead of need. Boxes are as isolated as without.
+   *
+   * @default true
+   */
+  warm?: boolean;
+
+  /**
+   * Accepted for the sake of old code: a box never has any capability.
+   *
+   * @default ["ALL"]
+   */
+  capDrop?: string[];
+
+  /**
+   * Whether code may use the network. It cannot yet: only `false` is accepted.
+   *
+   * @default false
+   */
+  network?: false;
+
+  /**
+   * Whether to refuse limits that the kernel does not enforce. Not built yet:
+   * only `false` is accepted. See {@link Sandbox.limits}.
+   *
+   * @default false
+   */
+  requireLimits?: false;
+
+  /**
+   * Whether installed dependencies are read-only. Not built yet: only `false`
+   * is accepted.
+   *
+   * @default false
+   */
+  depsReadonly?: false;
+
+  /**
+   * Further hardening. Not built yet: only `"default"` is accepted.
+   *
+   * @default "default"
+   */
+  securityProfile?: 'default' | null;
+}
+
+/** Options of one call. What is left out is as the session has it. */
+export interface PerCallOptions {
+  /**
+   * How long this call may take, in seconds, 0.001–31536000. `null` inherits.
+   *
+   * @default the session's
+   */
+  timeoutS?: number | null;
+
+  /**
+   * Called with stdout as it arrives, see {@link SandboxOptions.onStdout}.
+   * `null`: no callback for this call.
+   *
+   * @default the session's
+   */
+  onStdout?: OutputCallback | null;
+
+  /**
+   * Called with stderr as it arrives. `null`: no callback for this call.
+   *
+   * @default the session's
+   */
+  onStderr?: OutputCallback | null;
+
+  /**
+   * Environment variables, over those of the session.
+   *
+   * @default {}
+   */
+  env?: Record<string, string>;
+}
+
+/** Options of {@link Sandbox.runCode}. */
+export interface RunCodeOptions extends PerCallOptions {
+  /**
+   * What the code is written in.
+   *
+   * @default "python"
+   */
+  language?: Language;
+}
+
+/** Options of {@link runCode}: those of the session and of the call. */
+export interface OneShotOptions extends Omit<SandboxOptions, 'timeoutS'> {
+  /**
+   * How long the code may run, in seconds, 0.001–31536000. `null` is the
+   * default.
+   *
+   * @default 30
+   */
+  timeoutS?: number | null;
+
+  /**
+   * What the code is written in.
+   *
+   * @default "python"
+   */
+  language?: Language;
+}
+
+/** Options of {@link Sandbox.kernel}; `timeoutS` is for each cell. */
+export interface KernelOptions extends PerCallOptions {
+  /**
+   * The language of the cells. Kernels of others are not built yet.
+   *
+   * @default "python"
+   */
+  language?: 'python';
+}
+
+/** Options of {@link Kernel.runCode}. What is left out inherits. */
+export type CellOptions = Omit<PerCallOptions, 'env'>;
+
+/** Options of {@link Sandbox.readFile}. */
+export interface ReadFileOptions {
+  /**
+   * The largest file to read, in bytes. A larger one is refused as a whole,
+   * never cut. Whole number, 0 to `buffer.constants.MAX_LENGTH`; with an
+   * encoding at most 536870888, the longest string.
+   *
+   * @default 1073741824
+   */
+  maxBytes?: number;
+
+  /**
+   * Decode the bytes to a string, as `buffer.toString(encoding)` does.
+   *
+   * @default null
+   */
+  encoding?: BufferEncoding | null;
+}
+
+/** A file that changed during a call. */
+export interface FileInfo {
+  /** Relative to the workspace, with "/". */
+  path: string;
+  /** In bytes, after the call. */
+  size: number;
+  change: 'created' | 'modified';
+}
+
+/** A file in the workspace. */
+export interface WorkspaceFile {
+  /** Relative to the workspace, with "/". */
+  path: string;
+  /** In bytes. */
+  size: number;
+  /** When its content last changed, in milliseconds since 1970. */
+  mtimeMs: number;
+}
+
+/**
+ * What stopped the code, as a fact that the kernel reported.
+ *
+ * - `"timeout"`: it took longer than timeoutS.
+ * - `"oom"`: it used more than memoryMb.
+ * - `"escape_blocked"`: it made a system call that no program in a box needs.
+ * - `"killed"`: something else killed it, or a Kernel's interpreter ended.
+ * - `"startup_failed"`: never; a box that cannot start rejects. For old code.
+ */
+export type SandboxFaultType =
+  | 'timeout'
+  | 'oom'
+  | 'escape_blocked'
+  | 'killed'
+  | 'startup_failed';
+
+/** What stopped the code. */
+export interface SandboxFault {
+  type: SandboxFaultType;
+  /** The limit that was hit, and what to do. */
+  message: string;
+  /** The system call, where it is known by name. */
+  syscall?: string;
+}
+
+/** An uncaught exception of the code. */
+export interface CodeError {
+  /**
+   * Its class: `"ZeroDivisionError"`. For a program that cannot be executed the
+   * errno: `"ENOENT"`.
+   */
+  name: string;
+  /** `"division by zero"`. */
+  message: string;
+  /** As printed to stderr; empty where the language has none. */
+  traceback: string;
+  /** The line of the code, from 1, where it is known. */
+  line: number | null;
+}
+
+/** What a call used. `null` where this host does not say. */
+export interface Usage {
+  /** Processor time of all processes, in milliseconds. */
+  cpuMs: number | null;
+  /** From the start to the end of the code, in milliseconds. */
+  wallMs: number;
+  /** The most memory at one time, in bytes. */
+  maxMemoryBytes: number | null;
+}
+
+/**
+ * How a call ended. Plain data, made for `JSON.stringify` too.
+ *
+ * @example
+ * ```ts
+ * import { runCode } from 'glovebox';
+ *
+ * const result = await runCode('print(6 * 7)\n1/0');
+ * console.log(result.stdout); // "42\n"
+ * console.log(result.success); // false
+ * // The sandbox did not stop it:
+ * console.log(result.fault); // null
+ * console.log(result.error?.name); // "ZeroDivisionError"
+ * ```
+ */
+export class ExecutionResult {
+  private constructor();
+  /** What the code wrote to stdout, as UTF-8; invalid bytes are U+FFFD. */
+  stdout: string;
+  /** What the code wrote to stderr, and nothing else. */
+  stderr: string;
+  /**
+   * 0–255; 128 + n for signal n. 137 for the faults timeout, oom and killed,
+   * 159 for escape_blocked. 127 if the program of `run()` was not found, 126 if
+   * it cannot be executed. -1 for a cell in which the interpreter died.
+   */
+  exitCode: number;
+  /** The signal that ended the code, such as `"SIGSEGV"`. */
+  signal: NodeJS.Signals | (string & {}) | null;
+  /** From the start to the end of the code, in milliseconds. */
+  durationMs: number;
+  /** Why the sandbox stopped the code; `null` if it did not. */
+  fault: SandboxFault | null;
+  /** New and changed files of the workspace. Empty without trackFiles. */
+  files: FileInfo[];
+  /** Paths that are gone from the workspace. Empty without trackFiles. */
+  deletedFiles: string[];
+  /** Rich results: display(), figures, the last expression. At most 1000. */
+  results: Result[];
+  /** Whether output or results were dropped for being too many. */
+  truncated: boolean;
+  /** `exitCode` is 0 and `fault` is null. */
+  success: boolean;
+  /** The exception that ended the code; `null` if none is known. */
+  error: CodeError | null;
+  usage: Usage;
+  /** The bytes of `stdout` as they were written. Not in JSON. */
+  readonly stdoutBuffer: Buffer;
+  /** The bytes of `stderr` as they were written. Not in JSON. */
+  readonly stderrBuffer: Buffer;
+}
+
+/**
+ * One rich value in its several forms.
+ *
+ * @example
+ * ```ts
+ * import { runCode } from 'glovebox';
+ *
+ * const { results } = await runCode('[n * n for n in range(4)]');
+ * console.log(results[0]?.text); // "[0, 1, 4, 9]"
+ * console.log(results[0]?.formats()); // ["text/plain"]
+ * ```
+ */
+export class Result {
+  constructor(data: Record<string, string>);
+  /** From MIME type to content; binary types as base64. */
+  data: Record<string, string>;
+  /** text/plain; every value has it. */
+  get text(): string | undefined;
+  /** text/html */
+  get html(): string | undefined;
+  /** text/markdown */
+  get markdown(): string | undefined;
+  /** image/svg+xml */
+  get svg(): string | undefined;
+  /** text/latex */
+  get latex(): string | undefined;
+  /** application/json, as text. */
+  get json(): string | undefined;
+  /** image/png, decoded. */
+  get png(): Buffer | null;
+  /** image/jpeg, decoded. */
+  get jpeg(): Buffer | null;
+  /** application/pdf, decoded. */
+  get pdf(): Buffer | null;
+  /** The MIME types that it has. */
+  formats(): string[];
+}
+
+/**
+ * How a limit is enforced: by the kernel, by a watchdog that looks now and
+ * then, or not at all; `null` where it was lifted.
+ */
+export type LimitForce = 'kernel' | 'watchdog' | 'none' | null;
+
+/** How each limit is enforced on this host, for this user. */
+export interface SandboxLimits {
+  readonly memoryMb: LimitForce;
+  readonly pids: LimitForce;
+  readonly cpus: LimitForce;
+}
+
+/**
+ * A session: options and a workspace. Every call runs in a new box: files in
+ * `/workspace` persist from one to the next, memory and processes do not. Calls
+ * may run at the same time.
+ *
+ * @example
+ * ```ts
+ * import { Sandbox } from 'glovebox';
+ *
+ * const sandbox = await new Sandbox({ memoryMb: 256 }).open();
+ * try {
+ *   await sandbox.writeFile('data.csv', 'n\n1\n2\n');
+ *   const result = await sandbox.runCode('len(list(open("data.csv")))');
+ *   console.log(result.results[0]?.text); // "3"
+ * } finally {
+ *   await sandbox.close();
+ * }
+ * ```
+ */
+export class Sandbox {
+  /**
+   * Checks the options. Nothing starts before {@link open}.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — an option is unknown,
+   *   of the wrong type, out of its range, or not built yet; it says which, what
+   *   was expected and what came.
+   */
+  constructor(options?: SandboxOptions);
+
+  /**
+   * Prepares the workspace and what boxes are made from. Resolves with the
+   * Sandbox itself. Calling it again gives the same; after a failure it tries
+   * again.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_UNSUPPORTED_PLATFORM — this is not
+   *   Linux, or not Node.js.
+   * @throws {SandboxError} ERR_SANDBOX_LOAD — the compiled part is missing or
+   *   does not load.
+   * @throws {SandboxError} ERR_SANDBOX_START, ERR_SANDBOX_SETUP,
+   *   ERR_SANDBOX_UNSUPPORTED — the kernel refused a step.
+   * @throws {SandboxError} ERR_SANDBOX_WORKSPACE — the workspace cannot be made
+   *   or used.
+   * @throws {SandboxError} ERR_SANDBOX_CLOSED — `close()` was called.
+   */
+  open(): Promise<this>;
+
+  /**
+   * Ends the session: kills what runs (those calls reject with
+   * ERR_SANDBOX_CLOSED), ends its kernels, waits until all is gone, and deletes
+   * a temporary workspace. Calling it again gives the same promise; before
+   * `open()` it only marks the Sandbox as closed.
+   */
+  close(): Promise<void>;
+
+  /** {@link close}, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+
+  /**
+   * The absolute path of the workspace on this machine.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_NOT_OPEN — before `open()`.
+   */
+  get workspace(): string;
+
+  /**
+   * How the limits are enforced here.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_NOT_OPEN — before `open()`.
+   */
+  get limits(): SandboxLimits;
+
+  /**
+   * Runs code and resolves with how it ended.
+   *
+   * @param code Source text of any length up to 64 MiB. Python and JavaScript
+   *   may use top-level `await`.
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — an argument is wrong.
+   * @throws {SandboxError} ERR_SANDBOX_RUNTIME_MISSING — this machine has no
+   *   interpreter for the language.
+   * @throws {SandboxError} ERR_SANDBOX_NOT_OPEN, ERR_SANDBOX_CLOSED — the
+   *   Sandbox is not open.
+   * @throws {SandboxError} ERR_SANDBOX_SETUP, ERR_SANDBOX_LIMIT,
+   *   ERR_SANDBOX_DIED — the box could not be made or was lost.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   await sandbox.runCode('echo hello > greeting', { language: 'bash' });
+   *   const result = await sandbox.runCode('open("greeting").read()');
+   *   console.log(result.results[0]?.text); // "'hello\\n'"
+   * });
+   * ```
+   */
+  runCode(code: string, options?: RunCodeOptions): Promise<ExecutionResult>;
+
+  /**
+   * Runs a program. A program that is not found or cannot be executed is a
+   * result: exitCode 127 or 126, with `error`.
+   *
+   * @param argv The program, looked up on the PATH of the box, and its
+   *   arguments. No shell reads them. At most 131071 bytes each.
+   * @throws {SandboxError} as {@link runCode} does.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   const result = await sandbox.run(['echo', '$HOME; ls']);
+   *   console.log(result.stdout); // "$HOME; ls\n"
+   * });
+   * ```
+   */
+  run(
+    argv: readonly string[],
+    options?: PerCallOptions,
+  ): Promise<ExecutionResult>;
+
+  /**
+   * Starts an interpreter that keeps its state from one cell to the next, in a
+   * box of its own. Resolves when it is ready.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — an option is wrong, or
+   *   the language has no kernel yet.
+   * @throws {SandboxError} ERR_SANDBOX_KERNEL_DEAD — it did not start; the
+   *   message says why.
+   * @throws {SandboxError} as {@link runCode} does.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   const kernel = await sandbox.kernel();
+   *   await kernel.runCode('n = 41');
+   *   const result = await kernel.runCode('n + 1');
+   *   console.log(result.results[0]?.text); // "42"
+   * });
+   * ```
+   */
+  kernel(options?: KernelOptions): Promise<Kernel>;
+
+  /**
+   * Writes a file of the workspace in one step: a reader sees the old content
+   * or the new, never half. Missing folders are made. No link is followed.
+   *
+   * @param path Relative to the workspace, without "..".
+   * @param data Bytes, or a string that is written as UTF-8.
+   * @throws {SandboxError} ERR_SANDBOX_PATH — the path leads outside, also by a
+   *   link.
+   * @throws {SandboxError} ERR_SANDBOX_NOT_REGULAR — a folder or a special file
+   *   is there.
+   * @throws {SandboxError} ERR_SANDBOX_BUSY, ERR_SANDBOX_IO — the file system
+   *   refused.
+   */
+  writeFile(path: string, data: string | Uint8Array): Promise<void>;
+
+  /**
+   * Reads a file of the workspace. No link is followed.
+   *
+   * @param path Relative to the workspace, without "..".
+   * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is no such file.
+   * @throws {SandboxError} ERR_SANDBOX_TOO_LARGE — it has more than `maxBytes`.
+   * @throws {SandboxError} as {@link writeFile} does.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   await sandbox.writeFile('a/b.txt', 'hello');
+   *   console.log(await sandbox.readFile('a/b.txt', 'utf8')); // "hello"
+   *   console.log((await sandbox.readFile('a/b.txt')).length); // 5
+   * });
+   * ```
+   */
+  readFile(
+    path: string,
+    options?: { maxBytes?: number; encoding?: null },
+  ): Promise<Buffer>;
+  readFile(
+    path: string,
+    options: BufferEncoding | { maxBytes?: number; encoding: BufferEncoding },
+  ): Promise<string>;
+
+  /**
+   * Lists the regular files of the workspace, or of one folder in it with all
+   * that is below, sorted by path.
+   *
+   * @param folder Relative to the workspace, without "..". Left out: all.
+   * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is no such folder.
+   * @throws {SandboxError} as {@link writeFile} does.
+   */
+  listFiles(folder?: string): Promise<WorkspaceFile[]>;
+}
+
+/**
+ * An interpreter that keeps its state, from {@link Sandbox.kernel}. Cells run
+ * one after the other, in the order of the calls.
+ */
+export class Kernel {
+  private constructor();
+
+  /**
+   * Runs one cell and resolves with how it ended. An exception or `sys.exit()`
+   * ends the cell only. A timeout or another fault ends the kernel: the cell
+   * resolves with it, later calls reject.
+   *
+   * What a callback throws does not end the cell; the promise rejects with it
+   * when the cell has ended, and the kernel lives on.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — an argument is wrong.
+   * @throws {SandboxError} ERR_SANDBOX_KERNEL_DEAD — the kernel has ended; the
+   *   message says why.
+   * @throws {SandboxError} ERR_SANDBOX_CLOSED — the kernel or its Sandbox was
+   *   closed.
+   * @throws {SandboxError} ERR_SANDBOX_PROTOCOL — the code wrote rubbish to the
+   *   interpreter's own channel; the kernel has ended.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   const kernel = await sandbox.kernel({ timeoutS: 10 });
+   *   const result = await kernel.runCode('while True: pass', { timeoutS: 1 });
+   *   console.log(result.fault?.type); // "timeout"
+   * });
+   * ```
+   */
+  runCode(code: string, options?: CellOptions): Promise<ExecutionResult>;
+
+  /**
+   * Ends the kernel and waits until its box is gone. A running cell rejects
+   * with ERR_SANDBOX_CLOSED. Calling it again gives the same promise.
+   */
+  close(): Promise<void>;
+
+  /** {@link close}, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** The codes of {@link SandboxError}. */
+export type SandboxErrorCode =
+  /** An option or argument is wrong. */
+  | 'ERR_SANDBOX_INVALID_OPTION'
+  /** `open()` was not awaited. */
+  | 'ERR_SANDBOX_NOT_OPEN'
+  /** The Sandbox or Kernel is closed. */
+  | 'ERR_SANDBOX_CLOSED'
+  /** The language's interpreter is not installed. */
+  | 'ERR_SANDBOX_RUNTIME_MISSING'
+  /** This is not Linux, or not Node.js. */
+  | 'ERR_SANDBOX_UNSUPPORTED_PLATFORM'
+  /** The compiled part could not be loaded. */
+  | 'ERR_SANDBOX_LOAD'
+  /** A mount was refused. */
+  | 'ERR_SANDBOX_MOUNT_REFUSED'
+  /** A bug of glovebox. */
+  | 'ERR_SANDBOX_INTERNAL'
+  /** The host has no memory for this. */
+  | 'ERR_SANDBOX_NO_MEMORY'
+  /** The sandbox processes could not be started. */
+  | 'ERR_SANDBOX_START'
+  /** The box could not be set up. */
+  | 'ERR_SANDBOX_SETUP'
+  /** The sandbox processes ended before the call did. */
+  | 'ERR_SANDBOX_DIED'
+  /** The workspace cannot be used. */
+  | 'ERR_SANDBOX_WORKSPACE'
+  /** A path does not stay inside the workspace. */
+  | 'ERR_SANDBOX_PATH'
+  /** There is no such file in the workspace. */
+  | 'ERR_SANDBOX_NOT_FOUND'
+  /** The path is not a regular file. */
+  | 'ERR_SANDBOX_NOT_REGULAR'
+  /** The file is larger than maxBytes. */
+  | 'ERR_SANDBOX_TOO_LARGE'
+  /** Reading or writing in the workspace failed. */
+  | 'ERR_SANDBOX_IO'
+  /** The code wrote rubbish to the interpreter's own channel. */
+  | 'ERR_SANDBOX_PROTOCOL'
+  /** The program could not be executed; calls report it as a result. */
+  | 'ERR_SANDBOX_EXEC'
+  /** The kernel has ended. */
+  | 'ERR_SANDBOX_KERNEL_DEAD'
+  /** The engine refused a value: a bug of glovebox. */
+  | 'ERR_SANDBOX_INVALID'
+  /** This Linux kernel lacks something. */
+  | 'ERR_SANDBOX_UNSUPPORTED'
+  /** A limit could not be put in force. */
+  | 'ERR_SANDBOX_LIMIT'
+  /** The call was ended by the caller. */
+  | 'ERR_SANDBOX_ABORTED'
+  /** Code in the box holds a lease on the file. */
+  | 'ERR_SANDBOX_BUSY';
+
+/**
+ * Misuse, or a failure of the sandbox; never how the code ended. The message
+ * says what failed and what to do.
+ *
+ * @example
+ * ```ts
+ * import { Sandbox, SandboxError } from 'glovebox';
+ *
+ * try {
+ *   new Sandbox({ memoryMb: 0 });
+ * } catch (error) {
+ *   if (!(error instanceof SandboxError)) throw error;
+ *   console.log(error.code); // "ERR_SANDBOX_INVALID_OPTION"
+ *   console.log(error.option); // "memoryMb"
+ * }
+ * ```
+ */
+export class SandboxError extends Error {
+  constructor(
+    message: string,
+    details?: { code?: SandboxErrorCode; cause?: unknown },
+  );
+  code: SandboxErrorCode;
+  /** The step that failed: `"clone3"`, `"pivot_root"`. */
+  step?: string;
+  /** The errno's name: `"ENOSPC"`. The number is in `cause.errno`. */
+  errno?: string;
+  /** What to do about it; also in the message. */
+  remedy?: string;
+  /** The option or argument that is wrong. */
+  option?: string;
+  /** What was expected for it. */
+  expected?: string;
+  /** What came instead. */
+  received?: string;
+}
+
+/** A mount of the host that would put it at risk. Nothing throws it yet. */
+export class MountRefused extends SandboxError {
+  constructor(message: string, details?: { cause?: unknown });
+}
+
+/**
+ * Opens a {@link Sandbox}, calls `fn` with it, closes it however `fn` ended,
+ * and resolves with what `fn` returned. If both `fn` and closing fail, the error is
+ * that of `fn`, and the other is its property `suppressed`.
+ *
+ * @throws {SandboxError} as the constructor and `open()` do.
+ *
+ * @example
+ * ```ts
+ * import { withSandbox } from 'glovebox';
+ *
+ * const name = await withSandbox({ pids: 64 }, async (sandbox) => {
+ *   const result = await sandbox.run(['whoami']);
+ *   return result.stdout;
+ * });
+ * console.log(name); // "user\n"
+ * ```
+ */
+export function withSandbox<T>(
+  fn: (sandbox: Sandbox) => T | PromiseLike<T>,
+): Promise<T>;
+export function withSandbox<T>(
+  options: SandboxOptions | undefined,
+  fn: (sandbox: Sandbox) => T | PromiseLike<T>,
+): Promise<T>;
+
+/**
+ * Runs code in a {@link Sandbox} of its own, which is gone when it resolves.
+ *
+ * @param code Source text of any length up to 64 MiB.
+ * @param options Those of a Sandbox and of a call.
+ * @throws {SandboxError} as the constructor, `open()` and `runCode()` of a
+ *   Sandbox do.
+ *
+ * @example
+ * ```ts
+ * import { runCode } from 'glovebox';
+ *
+ * const result = await runCode('console.log([1, 2, 3].map((n) => n * n))', {
+ *   language: 'node',
+ *   timeoutS: 5,
+ * });
+ * console.log(result.stdout); // "[ 1, 4, 9 ]\n"
+ * ```
+ */
+export function runCode(
+  code: string,
+  options?: OneShotOptions,
+): Promise<ExecutionResult>;
+
+/**
+ * Whether this can work here at all: Linux, Node.js, and the compiled part
+ * loads. It starts nothing, so the kernel may still refuse.
+ *
+ * @example
+ * ```ts
+ * import { isSupported } from 'glovebox';
+ *
+ * if (!isSupported()) console.log('no sandbox on this machine');
+ * ```
+ */
+export function isSupported(): boolean;
+
+/** The version of glovebox, such as `"0.1.0"`. */
+export const version: string;

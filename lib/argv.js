@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+const { invalidOption } = require('./errors.js');
+const {
+  describe,
+  isPlainString,
+  maxStringBytes,
+} = require('./option-kinds.js');
+
+/**
+ * A checked copy of `argv`. It is never joined into a line for a shell, so
+ * nothing in it needs quoting.
+ */
+function checkArgv(argv) {
+  const expected = 'an array of strings with the program first';
+  if (!Array.isArray(argv)) {
+    // The most common slip deserves its own words.
+    const hint =
+      typeof argv === 'string'
+        ? ': for a line of shell say ["bash", "-c", line]'
+        : '';
+    throw invalidOption('argv', expected, describe(argv) + hint);
+  }
+  if (argv.length === 0)
+    throw invalidOption('argv', expected, 'an empty array');
+  const copy = Array.from(argv);
+  copy.forEach(checkArgument);
+  if (copy[0] === '') {
+    throw invalidOption('argv[0]', 'the name of a program', describe(copy[0]));
+  }
+  return copy;
+}
+
+function checkArgument(argument, index) {
+  const name = `argv[${index}]`;
+  if (!isPlainString(argument)) {
+    throw invalidOption(
+      name,
+      'a string without NUL or unpaired surrogate',
+      describe(argument),
+    );
+  }
+  const bytes = Buffer.byteLength(argument);
+  if (bytes > maxStringBytes) {
+    throw invalidOption(
+      name,
+      `at most ${maxStringBytes} bytes (Linux takes no more)`,
+      `${bytes} bytes`,
+    );
+  }
+}
+
+module.exports = { checkArgv };

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What a Sandbox needs of this machine, behind one door: the engine, and the
+// host's own files as a root. Tests put another backend in its place.
+
+const { getEngine } = require('./native.js');
+
+/**
+ * Remembers what `prepare` resolved with, for each distinct argument: looking
+ * for interpreters takes longer than a call. A failure is forgotten, so that
+ * the next call sees what was installed meanwhile.
+ */
+function rememberPromises(prepare) {
+  const known = new Map();
+  return (argument) => {
+    const entries = Object.entries(argument).sort(([a], [b]) =>
+      a < b ? -1 : 1,
+    );
+    const key = JSON.stringify(entries);
+    const found = known.get(key);
+    if (found) return found;
+    const promise = Promise.resolve(prepare(argument));
+    known.set(key, promise);
+    promise.catch(() => known.delete(key));
+    return promise;
+  };
+}
+
+const prepareImage = rememberPromises(async (runtimes) => {
+  const { prepareHostImage } = require('./images/host.js');
+  return prepareHostImage({ runtimes });
+});
+
+module.exports = { getEngine, prepareImage, rememberPromises };

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Finds the interpreters of the host. What is on PATH may be a shim (a program
+// of pyenv, asdf, volta and the like that starts the interpreter that is meant
+// today), so an interpreter is asked where it lies, unless that is plain.
+
+const { execFile } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+const { promisify } = require('node:util');
+const { isWithin } = require('./tree.js');
+
+const run = promisify(execFile);
+const probeTimeoutMs = 20000;
+
+// In this order: `python` may be Python 2.
+const commands = {
+  python: ['python3', 'python'],
+  node: ['node', 'nodejs'],
+  bash: ['bash'],
+};
+
+const packages = { python: 'python3', node: 'nodejs', bash: 'bash' };
+
+// What shims need to find their interpreter. Nothing else of the environment
+// goes to them: PYTHONHOME or NODE_OPTIONS would change the answer.
+const probeEnvironment =
+  /^(PATH|HOME|USER|LOGNAME|PYENV_.*|NODENV_.*|NVM_DIR|VOLTA_.*|ASDF_.*|MISE_.*|FNM_.*|UV_.*|XDG_(DATA|CONFIG|CACHE|STATE)_HOME)$/;
+
+const pythonProbe = `
+import json, sys, sysconfig
+print(json.dumps({
+    "executable": sys.executable,
+    "baseExecutable": getattr(sys, "_base_executable", None),
+    "prefixes": [sys.prefix, sys.exec_prefix],
+    "basePrefixes": [sys.base_prefix, sys.base_exec_prefix],
+    "libraries": [sysconfig.get_path(name) for name in
+                  ("stdlib", "platstdlib", "purelib", "platlib")],
+    "version": list(sys.version_info[:3]),
+}))
+`;
+
+/** Absolute paths of the executables called `name` in the folders of PATH. */
+function findOnPath(name, searchPath = '') {
+  return searchPath
+    .split(':')
+    .filter((folder) => path.isAbsolute(folder))
+    .map((folder) => path.join(folder, name))
+    .filter(isExecutable);
+}
+
+function isExecutable(file) {
+  try {
+    fs.accessSync(file, fs.constants.X_OK);
+    return fs.statSync(file).isFile();
+  } catch {
+    // A folder of PATH may not exist or be closed to this user.
+    return false;
+  }
+}
+
+function isBinary(file) {
+  let fd;
+  try {
+    fd = fs.openSync(file, 'r');
+    const start = Buffer.alloc(4);
+    fs.readSync(fd, start, 0, 4, 0);
+    return start.toString('latin1') === '\x7fELF';
+  } catch {
+    return false;
+  } finally {
+    if (fd !== undefined) fs.closeSync(fd);
+  }
+}
+
+/** What `file` printed on its last line of output. */
+async function ask(file, args, env) {
+  const { stdout } = await run(file, args, {
+    cwd: '/',
+    env: Object.fromEntries(
+      Object.entries(env).filter(([name]) => probeEnvironment.test(name)),
+    ),
+    timeout: probeTimeoutMs,
+    killSignal: 'SIGKILL',
+    maxBuffer: 2 ** 20,
+  });
+  return stdout.trim().split('\n').at(-1);
+}
+
+const binaryNames = {
+  python: /^python[\d.]*$/,
+  node: /^node(js)?[\d.-]*$/,
+};
+
+// A shim may be a binary too, but not one with the interpreter's name.
+function isInterpreter(language, file) {
+  return binaryNames[language].test(path.basename(file)) && isBinary(file);
+}
+
+/**
+ * For each language: `{executable}`, the path to start in a box, and for python
+ * what it said of its folders. Rejects if `file` is no working interpreter.
+ */
+const probes = {
+  async python(file, env) {
+    const real = fs.realpathSync(file);
+    // What lies in /usr is in every box with all that it needs. Starting it
+    // would tell nothing, and takes as long as a call.
+    if (
+      isWithin(file, '/usr') &&
+      isWithin(real, '/usr') &&
+      isInterpreter('python', real)
+    ) {
+      return { executable: file };
+    }
+    return JSON.parse(await ask(file, ['-I', '-c', pythonProbe], env));
+  },
+  async node(file, env) {
+    const real = fs.realpathSync(file);
+    if (isInterpreter('node', real)) return { executable: real };
+    const executable = await ask(file, ['-p', 'process.execPath'], env);
+    return { executable: fs.realpathSync(executable) };
+  },
+  async bash(file) {
+    return { executable: fs.realpathSync(file) };
+  },
+};
+
+module.exports = { commands, findOnPath, isExecutable, packages, probes };

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The same objects as for require(): a SandboxError caught by one is an
+// instance of the class imported by the other.
+import glovebox from './index.js';
+
+export const {
+  runCode,
+  withSandbox,
+  Sandbox,
+  Kernel,
+  ExecutionResult,
+  Result,
+  SandboxError,
+  MountRefused,
+  isSupported,
+  version,
+} = glovebox;
+
+export default glovebox;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// How code of each language is started: the command, and the way the code
+// takes into the box. None of them is a file that the code could see.
+
+const { invalidOption, SandboxError } = require('./errors.js');
+const {
+  describe,
+  isPlainString,
+  maxStringBytes,
+} = require('./option-kinds.js');
+const { nodeArgv } = require('./runtimes/node/argv.js');
+
+const pythonDriver = '/run/glovebox/runtimes/python/driver.py';
+
+// A frame of the control socket is at most this long (docs/protocol.md).
+const maxFrameBytes = 64 * 2 ** 20;
+
+function checkCode(code, language) {
+  if (typeof code !== 'string') {
+    throw invalidOption('code', 'a string', describe(code));
+  }
+  // bash gets its code as C string or file: a NUL would end or leave it, and
+  // half a surrogate pair has no bytes. The others get JSON, which has both.
+  if (language === 'bash' && !isPlainString(code)) {
+    const has = code.includes('\0') ? 'a NUL' : 'an unpaired surrogate';
+    throw invalidOption(
+      'code',
+      'bash code without NUL or unpaired surrogate',
+      `code with ${has}`,
+    );
+  }
+}
+
+/** The body of a CELL frame. */
+function cellBody(code) {
+  const body = Buffer.from(JSON.stringify({ code }));
+  if (body.length > maxFrameBytes) {
+    throw invalidOption(
+      'code',
+      `at most ${maxFrameBytes} bytes of code as JSON`,
+      `${body.length} bytes`,
+    );
+  }
+  return body;
+}
+
+function driverCommand(argv, code) {
+  return {
+    argv,
+    control: true,
+    cell: code === undefined ? null : cellBody(code),
+    script: null,
+  };
+}
+
+// `$0` is "bash" as in a shell that was started by name, so messages read
+// "bash: line 1: ..." wherever its executable lies.
+function bashCommand(executable, code) {
+  const script = Buffer.from(code);
+  const fits = script.length <= maxStringBytes;
+  // Longer code cannot be an argument. It comes as descriptor 3, which is
+  // closed before the first line of it runs.
+  const command = fits ? code : 'eval "$(</dev/fd/3)" 3<&-';
+  return {
+    argv: [executable, '-c', command, 'bash'],
+    control: false,
+    cell: null,
+    script: fits ? null : script,
+  };
+}
+
+const commands = {
+  python: (executable, code) => driverCommand([executable, pythonDriver], code),
+  node: (executable, code) => driverCommand(nodeArgv(executable), code),
+  bash: bashCommand,
+};
+
+/** The executable of a language in a prepared root. */
+function executableOf(image, language) {
+  const runtime = image.runtimes[language];
+  if (runtime.error) {
+    const { message, ...details } = runtime.error;
+    throw new SandboxError(message, details);
+  }
+  return runtime.executable;
+}
+
+/**
+ * The parts of a run's spec that start `code`. Without code: an interpreter
+ * that waits for cells.
+ */
+function commandFor(image, language, code) {
+  return commands[language](executableOf(image, language), code);
+}
+
+module.exports = { cellBody, checkCode, commandFor };

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+const fs = require('node:fs');
+const { version } = require('../package.json');
+const { addonPath, buildFolder, launcherPath } = require('./paths.js');
+const { SandboxError, toSandboxError } = require('./errors.js');
+
+// Asked before anything is loaded: on other systems the addon does not exist,
+// and in Bun and Deno loading it would end the process, since it calls the
+// libuv of Node.
+function checkPlatform({ platform, versions } = process) {
+  const runtime = versions.bun ? 'Bun' : versions.deno ? 'Deno' : undefined;
+  if (platform === 'linux' && !runtime) return;
+  const reason = runtime
+    ? `glovebox does not run on ${runtime} yet: use Node.js 20 or later`
+    : `glovebox runs on Linux only, and this is ${platform}: what holds the ` +
+      'code are features of the Linux kernel. Use a Linux machine, a Linux ' +
+      'virtual machine or, on Windows, WSL 2';
+  throw new SandboxError(reason, {
+    code: 'ERR_SANDBOX_UNSUPPORTED_PLATFORM',
+  });
+}
+
+/**
+ * Loads the addon from `folder`. A failure names each path that was tried and
+ * says what to do.
+ */
+function load(folder = buildFolder) {
+  checkPlatform();
+  const addon = addonPath(folder);
+  const launcher = launcherPath(folder);
+
+  const problems = [];
+  let cause;
+  let native;
+  try {
+    native = require(addon);
+    // An old build would misread what this version tells it.
+    if (native.version !== version) {
+      problems.push(
+        `${addon}: this is of version ${native.version}, not ${version}`,
+      );
+    }
+  } catch (error) {
+    cause = error;
+    problems.push(
+      fs.existsSync(addon)
+        ? `${addon}: ${error.message}`
+        : `${addon}: there is no such file`,
+    );
+  }
+  // Never made executable here: who took the permission away may have meant it.
+  const launcherProblem = findLauncherProblem(launcher);
+  if (launcherProblem) problems.push(`${launcher}: ${launcherProblem}`);
+
+  if (problems.length > 0) {
+    const lines = problems.map((problem) => `\n  ${problem}`).join('');
+    throw new SandboxError(
+      `The compiled part of glovebox could not be loaded. Tried:${lines}\n` +
+        'Run `npm run build` in the folder of glovebox to compile it.',
+      { code: 'ERR_SANDBOX_LOAD', cause },
+    );
+  }
+  return { native, launcher };
+}
+
+function findLauncherProblem(launcher) {
+  try {
+    if (!fs.statSync(launcher).isFile()) return 'this is not a file';
+    fs.accessSync(launcher, fs.constants.X_OK);
+    return undefined;
+  } catch (error) {
+    return error.code === 'EACCES'
+      ? 'this file is not executable (`chmod 755` it)'
+      : error.code === 'ENOENT'
+        ? 'there is no such file'
+        : error.message;
+  }
+}
+
+// One engine for each copy of this module in each JavaScript environment: a
+// worker thread loads its own copy and gets its own engine.
+let engine;
+
+/** The engine, made at the first call. A failure is not remembered. */
+function getEngine() {
+  if (engine) return engine;
+  const { native, launcher } = load();
+  try {
+    engine = native.createEngine({ launcherPath: launcher });
+  } catch (error) {
+    throw toSandboxError(error);
+  }
+  return engine;
+}
+
+/** Whether the compiled part loads here. Starts nothing. */
+function isSupported() {
+  try {
+    load();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+module.exports = { checkPlatform, getEngine, isSupported, load };

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// The one table of options: names, kinds, ranges, defaults. index.d.ts says the
+// same to people, and a test compares the names.
+
+const { constants } = require('node:buffer');
+const { version } = require('../package.json');
+const kinds = require('./option-kinds.js');
+const { SandboxError, invalidOption } = require('./errors.js');
+const { unknownOption } = require('./option-names.js');
+
+const { orNull, describe } = kinds;
+
+const languages = ['python', 'bash', 'node'];
+
+const languageHints = {
+  javascript: 'node',
+  js: 'node',
+  nodejs: 'node',
+  py: 'python',
+  python3: 'python',
+  sh: 'bash',
+  shell: 'bash',
+};
+
+function languageKind(choices, reason = '') {
+  const choice = kinds.oneOf(...choices);
+  return {
+    expected: choice.expected,
+    read(value, option) {
+      if (choices.includes(value)) return value;
+      const hint =
+        typeof value === 'string' && Object.hasOwn(languageHints, value)
+          ? `: say ${JSON.stringify(languageHints[value])}`
+          : reason;
+      throw invalidOption(option, choice.expected, describe(value) + hint);
+    },
+  };
+}
+
+const timeout = kinds.number('seconds', 0.001, 31536000);
+const mebibytes = kinds.integer('MiB', 1, 2 ** 31);
+const cores = kinds.number('cores', 0.01, 1024);
+const processes = kinds.integer('processes', 1, 4194304);
+const callback = orNull(kinds.callback, 'for none');
+const lifted = 'to lift the limit';
+
+// The longest string of V8: a stream longer than this could not be `stdout`.
+const maxOutputBytes = 536870888;
+
+// A row is `{kind, default}`. What a later version will do has `unbuilt`: the
+// values that mean "do not", which are accepted today; anything else is refused
+// by name, since an option that is not obeyed must not look obeyed.
+function unbuilt(...accepted) {
+  return { kind: undefined, unbuilt: accepted, default: undefined };
+}
+
+const sessionOptions = {
+  image: { kind: kinds.text, unbuilt: ['host'], default: 'host' },
+  workspace: {
+    kind: orNull(kinds.hostFolder, 'for a temporary one'),
+    default: null,
+  },
+  memoryMb: { kind: orNull(mebibytes, lifted), default: 512 },
+  cpus: { kind: orNull(cores, lifted), default: null },
+  pids: { kind: orNull(processes, lifted), default: 256 },
+  timeoutS: { kind: timeout, default: 30 },
+  env: { kind: kinds.environment, default: new Map() },
+  maxOutputBytes: {
+    kind: kinds.integer('bytes', 0, maxOutputBytes),
+    default: 64 * 2 ** 20,
+  },
+  enforceLimits: { kind: kinds.boolean, default: true },
+  trackFiles: { kind: kinds.boolean, default: true },
+  capDrop: { kind: kinds.listOfStrings, default: ['ALL'] },
+  warm: { kind: kinds.boolean, default: true },
+  runtimes: {
+    kind: kinds.recordOf(languages, kinds.executablePath),
+    default: {},
+  },
+  onStdout: { kind: callback, default: null },
+  onStderr: { kind: callback, default: null },
+
+  network: { kind: kinds.boolean, unbuilt: [false], default: false },
+  requireLimits: { kind: kinds.boolean, unbuilt: [false], default: false },
+  depsReadonly: { kind: kinds.boolean, unbuilt: [false], default: false },
+  securityProfile: {
+    kind: orNull(kinds.oneOf('default', 'untrusted'), 'for "default"'),
+    unbuilt: ['default', null],
+    default: 'default',
+  },
+  diskMb: unbuilt(null),
+  setup: unbuilt(null),
+  setupTimeoutS: unbuilt(600),
+  mounts: unbuilt(null, 'empty'),
+  profiles: unbuilt(null, 'empty'),
+  preload: unbuilt(null, 'empty'),
+  seccompProfile: unbuilt(null),
+  apparmor: unbuilt(null),
+  trace: unbuilt(null),
+
+  // Options of kern-sandbox that have no counterpart yet.
+  egressAllow: unbuilt(null),
+  name: unbuilt(null),
+  persist: unbuilt(false),
+  persistTtlS: unbuilt(3600),
+  prewarm: unbuilt(0),
+  pycCache: unbuilt(true),
+  tmpfs: unbuilt(null),
+  workspaceMaxBytes: unbuilt(null),
+};
+
+// Left out means: as the session has it. A null callback means none.
+const inherited = {
+  timeoutS: { kind: orNull(timeout, 'to inherit') },
+  onStdout: { kind: callback },
+  onStderr: { kind: callback },
+};
+
+const callOptions = {
+  ...inherited,
+  env: { kind: kinds.environment },
+  cwd: unbuilt(null, '/workspace'),
+  stdin: unbuilt(null),
+  signal: unbuilt(null),
+  memoryMb: unbuilt(),
+  cpus: unbuilt(),
+  pids: unbuilt(),
+};
+
+const codeOptions = {
+  ...callOptions,
+  language: { kind: languageKind(languages), default: 'python' },
+};
+
+const kernelOptions = {
+  ...callOptions,
+  checkpoint: unbuilt(null),
+  language: {
+    kind: languageKind(
+      ['python'],
+      `: kernels of other languages are not built yet in glovebox ${version}`,
+    ),
+    default: 'python',
+  },
+};
+
+const cellOptions = {
+  ...inherited,
+  stdin: unbuilt(null),
+  signal: unbuilt(null),
+};
+
+// kern-sandbox's largest file is what fits a Buffer. Here it is a refusal that
+// one can raise, so that a box cannot fill the host's memory by a sparse file.
+const readFileOptions = {
+  maxBytes: {
+    kind: kinds.integer('bytes', 0, constants.MAX_LENGTH),
+    default: 2 ** 30,
+  },
+  encoding: { kind: orNull(kinds.encoding, 'for a Buffer'), default: null },
+};
+
+const oneShotOptions = {
+  ...sessionOptions,
+  timeoutS: { kind: orNull(timeout, 'for the default'), default: 30 },
+  cwd: callOptions.cwd,
+  stdin: callOptions.stdin,
+  signal: callOptions.signal,
+  language: codeOptions.language,
+};
+
+// Keys are how the functions call themselves in messages. In this order they
+// are searched for an option that was given to the wrong one.
+const tables = {
+  'new Sandbox()': sessionOptions,
+  'sandbox.runCode()': codeOptions,
+  'sandbox.run()': callOptions,
+  'sandbox.kernel()': kernelOptions,
+  'kernel.runCode()': cellOptions,
+  'sandbox.readFile()': readFileOptions,
+  'runCode()': oneShotOptions,
+};
+
+/**
+ * The options of `place`, a key of `tables`: checked, copied, with defaults.
+ * Throws a SandboxError for the first that is wrong.
+ */
+function readOptions(place, options = {}) {
+  if (!kinds.isRecord(options)) {
+    throw invalidOption(
+      'options',
+      `an object with options of ${place}`,
+      describe(options),
+    );
+  }
+  const table = tables[place];
+  const given = new Map(kinds.ownEntries(options));
+  for (const name of given.keys()) {
+    if (!Object.hasOwn(table, name)) throw unknownOption(name, place, tables);
+  }
+  return Object.fromEntries(
+    Object.entries(table).map(([name, row]) => [
+      name,
+      readOption(name, row, given.get(name)),
+    ]),
+  );
+}
+
+function readOption(name, row, value) {
+  if (value === undefined) return row.default;
+  if (row.unbuilt && !isAccepted(row.unbuilt, value)) {
+    // A wrong type is the first thing to say, where there is a right one.
+    row.kind?.read(value, name);
+    throw notBuilt(name, row, value);
+  }
+  return row.kind ? row.kind.read(value, name) : row.default;
+}
+
+function isAccepted(accepted, value) {
+  if (accepted.includes(value)) return true;
+  if (!accepted.includes('empty')) return false;
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    Object.keys(value).length === 0
+  );
+}
+
+function notBuilt(name, row, value) {
+  const received = describe(value);
+  const other =
+    row.default === undefined ? '' : ` or say ${JSON.stringify(row.default)}`;
+  return new SandboxError(
+    `${name} is not built yet in glovebox ${version}: ` +
+      `leave it out${other}, received ${received}`,
+    { code: 'ERR_SANDBOX_INVALID_OPTION', option: name, received },
+  );
+}
+
+/** The names of `place` that do something today, for the test of index.d.ts. */
+function builtOptions(place) {
+  return Object.entries(tables[place])
+    .filter(([, row]) => row.kind)
+    .map(([name]) => name);
+}
+
+module.exports = {
+  builtOptions,
+  languages,
+  maxOutputBytes,
+  readOptions,
+  sessionOptionNames: Object.keys(sessionOptions),
+  version,
+};

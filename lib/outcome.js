@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// From the engine's report to an ExecutionResult: which exit code and signal a
+// fault reads as, what its message says, what changed in the workspace.
+
+const { describeErrno, errnoName } = require('./errors.js');
+const { ExecutionResult } = require('./result.js');
+const { readDone } = require('./frames.js');
+const { signalName } = require('./signals.js');
+
+// A fault reads the same whichever mechanism of the kernel did the killing.
+const faultEndings = {
+  timeout: { exitCode: 137, signal: 'SIGKILL' },
+  oom: { exitCode: 137, signal: 'SIGKILL' },
+  killed: { exitCode: 137, signal: 'SIGKILL' },
+  escape_blocked: { exitCode: 159, signal: 'SIGSYS' },
+};
+
+const faultMessages = {
+  timeout: ({ timeoutS }) =>
+    `stopped after ${timeoutS} s (timeoutS): ` +
+    'raise timeoutS if the code needs longer',
+  oom: ({ memoryMb }) =>
+    memoryMb === null
+      ? 'ran out of memory'
+      : `exceeded memoryMb ${memoryMb}: raise memoryMb if the code needs more`,
+  killed: () =>
+    'killed by SIGKILL, and by no limit of the sandbox: ' +
+    'by the code itself, or by the host',
+  escape_blocked: (_limits, { faultSyscall }) =>
+    'killed for a system call that the sandbox forbids' +
+    (faultSyscall >= 0 ? ` (number ${faultSyscall})` : ''),
+};
+
+const kernelGone = 'the kernel and its state are gone';
+
+function faultOf(native, limits) {
+  if (native.fault === null) return null;
+  const message = faultMessages[native.fault];
+  return {
+    type: native.fault,
+    message: message ? message(limits, native) : 'ended by the sandbox',
+  };
+}
+
+// The engine leaves .deps out; so does this, since old loops over `files`
+// would stumble over its thousands.
+function isDependency(path) {
+  return path === '.deps' || path.startsWith('.deps/');
+}
+
+function readChanges(native) {
+  const changes = native.files
+    .map(({ path, size, change }) => ({ path: path.toString(), size, change }))
+    .filter(({ path }) => !isDependency(path));
+  return {
+    files: changes.filter(({ change }) => change !== 'deleted'),
+    deletedFiles: changes
+      .filter(({ change }) => change === 'deleted')
+      .map(({ path }) => path),
+  };
+}
+
+// What a run and a cell have in common.
+function commonFacts(native, frames) {
+  const durationMs = native.durationUs / 1000;
+  return {
+    stdout: native.stdout,
+    stderr: native.stderr,
+    durationMs,
+    ...readChanges(native),
+    results: frames.results,
+    truncated:
+      native.stdoutTruncated ||
+      native.stderrTruncated ||
+      native.framesTruncated ||
+      frames.isTruncated,
+    usage: { cpuMs: null, wallMs: durationMs, maxMemoryBytes: null },
+  };
+}
+
+/** The result of a whole run. `limits` are those that the run had. */
+function runOutcome(native, frames, limits, argv) {
+  const facts = commonFacts(native, frames);
+  // The engine says 0 for what this host does not tell it.
+  facts.usage.cpuMs = native.cpuUs ? native.cpuUs / 1000 : null;
+  facts.usage.maxMemoryBytes = native.maxMemoryBytes || null;
+
+  if (native.exec) {
+    return new ExecutionResult({
+      ...facts,
+      exitCode: execExitCode(native),
+      signal: null,
+      fault: null,
+      error: execError(native.exec, argv),
+    });
+  }
+  const fault = faultOf(native, limits);
+  // Without a fault the process has the last word: what the driver reported
+  // before can be undone by an exit handler, or be a lie.
+  const ending = fault
+    ? faultEndings[fault.type]
+    : { exitCode: native.exitCode, signal: signalName(native.signal) };
+  return new ExecutionResult({
+    ...facts,
+    ...ending,
+    fault,
+    error: frames.done?.error ?? null,
+  });
+}
+
+function isNotFound(exec) {
+  return errnoName(Math.abs(exec.errno)) === 'ENOENT';
+}
+
+// As shells do: 127 for what is not there, 126 for what is but cannot run.
+function execExitCode({ exec, exitCode }) {
+  if (exitCode === 126 || exitCode === 127) return exitCode;
+  return isNotFound(exec) ? 127 : 126;
+}
+
+function execError(exec, argv) {
+  const number = Math.abs(exec.errno);
+  const program = JSON.stringify(argv[0]);
+  const reason = describeErrno(number);
+  const where =
+    isNotFound(exec) && !argv[0].includes('/') ? ' (looked for on PATH)' : '';
+  return {
+    name: errnoName(number) ?? 'UNKNOWN',
+    message: `cannot execute ${program} in the box: ${reason}${where}`,
+    traceback: '',
+    line: null,
+  };
+}
+
+/**
+ * The result of a cell, and why the kernel is dead after it, if it is:
+ * `{result, death}`.
+ */
+function cellOutcome(native, frames, limits) {
+  const facts = commonFacts(native, frames);
+  const done = native.done ? readDone(native.done) : undefined;
+  const fault = faultOf(native, limits);
+  if (fault) {
+    const death = fault.message;
+    fault.message += `; ${kernelGone}`;
+    const error = done?.error ?? null;
+    const ending = faultEndings[fault.type];
+    const result = new ExecutionResult({ ...facts, ...ending, fault, error });
+    return { result, death };
+  }
+  if (done) {
+    const result = new ExecutionResult({
+      ...facts,
+      exitCode: done.exitCode,
+      signal: null,
+      fault: null,
+      error: done.error,
+    });
+    return { result, death: undefined };
+  }
+  // The interpreter is gone, or something else answers in its place.
+  const death = native.done
+    ? 'the interpreter sent a reply that no driver sends'
+    : 'the interpreter ended, or closed its control channel';
+  const result = new ExecutionResult({
+    ...facts,
+    exitCode: -1,
+    signal: null,
+    fault: { type: 'killed', message: `${death}; ${kernelGone}` },
+    error: null,
+  });
+  return { result, death };
+}
+
+/** Why the run of a kernel ended, in a few words. */
+function endReason(native, limits, argv) {
+  if (native.exec) return execError(native.exec, argv).message;
+  return (
+    faultOf(native, limits)?.message ??
+    `the interpreter ended with exit code ${native.exitCode}`
+  );
+}
+
+module.exports = { cellOutcome, endReason, runOutcome };

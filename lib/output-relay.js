@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+const { AsyncResource } = require('node:async_hooks');
+
+/**
+ * Hands chunks of live output to the user's callbacks. What a callback throws
+ * must not become an uncaught exception of the host, so the first such error is
+ * kept in `failure`, `onFailure` is called, and no callback is called again.
+ */
+class OutputRelay {
+  /** `{error}` once a callback has failed: what was thrown may be undefined. */
+  failure;
+  #callbacks;
+  #onFailure;
+  // Callbacks see the AsyncLocalStorage of the code that started the call.
+  #scope = new AsyncResource('GLOVEBOX_OUTPUT');
+
+  constructor({ onStdout, onStderr }, onFailure) {
+    this.#callbacks = { stdout: onStdout, stderr: onStderr };
+    this.#onFailure = onFailure;
+  }
+
+  /** Which of stdout and stderr somebody listens to. */
+  get wanted() {
+    const { stdout, stderr } = this.#callbacks;
+    return [stdout, stderr].map((callback) =>
+      Boolean(callback && !this.failure),
+    );
+  }
+
+  deliver(stream, chunk) {
+    const callback = this.#callbacks[stream];
+    if (!callback || this.failure) return;
+    try {
+      const returned = this.#scope.runInAsyncScope(callback, undefined, chunk);
+      // An async callback fails by its promise. It is not waited for.
+      if (typeof returned?.then === 'function') {
+        returned.then(undefined, (error) => this.#fail(error));
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #fail(error) {
+    if (this.failure) return;
+    this.failure = { error };
+    this.#onFailure();
+  }
+}
+
+module.exports = { OutputRelay };

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What a person can do about a failure, found by the step that failed and its
+// errno. The errnos are the kernel's and mean different things at different
+// steps: ENOSPC of clone3 is no full disk.
+
+const { launcherPath } = require('./paths.js');
+
+const namespaceSteps = /clone|unshare|setns|fork|user_?ns|namespace/;
+const idMapSteps = /uid_map|gid_map|setgroups|id_?map/;
+const mountSteps = /mount|open_tree|pivot_root|fsopen|fsconfig/;
+const cgroupSteps = /cgroup|memory|pids|cpu|limit/;
+
+// Ubuntu lets the namespace be made but then takes its capabilities away, so
+// the first step that needs one fails. A profile for the launcher alone is the
+// narrow cure; the sysctl opens it for every program.
+function appArmorRemedy() {
+  const profile =
+    `abi <abi/4.0>, profile glovebox "${launcherPath()}" ` +
+    'flags=(unconfined) { userns, }';
+  return (
+    'If kernel.apparmor_restrict_unprivileged_userns is 1 here (Ubuntu 23.10 ' +
+    'and later), AppArmor takes the rights of user namespaces away: write ' +
+    `\`${profile}\` to /etc/apparmor.d/glovebox and run ` +
+    '`apparmor_parser -r /etc/apparmor.d/glovebox` as root, or, for every ' +
+    'program, `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`.'
+  );
+}
+
+const userNamespacesForbidden =
+  'User namespaces are forbidden to this process. On Debian run ' +
+  '`sysctl -w kernel.unprivileged_userns_clone=1`; in a container its seccomp ' +
+  'profile must allow clone and unshare (Docker: ' +
+  '`--security-opt seccomp=unconfined`); under chroot it cannot work.';
+
+const tooManyNamespaces =
+  'This host allows no further user namespaces (or other namespaces): raise ' +
+  'the limit as root with `sysctl -w user.max_user_namespaces=15000`, and ' +
+  'likewise the other user.max_*_namespaces if they are low.';
+
+const procIsMasked =
+  'In a container whose /proc is masked no new /proc can be mounted (Docker: ' +
+  '`--security-opt systempaths=unconfined`).';
+
+const tooManyProcesses =
+  'No further process may be started here: see `ulimit -u`, and pids.max of ' +
+  'the container or service that this runs in.';
+
+// In order: the first that fits is printed.
+const rules = [
+  {
+    steps: namespaceSteps,
+    errnos: ['ENOSPC', 'EUSERS'],
+    remedy: () => tooManyNamespaces,
+  },
+  {
+    steps: namespaceSteps,
+    errnos: ['EPERM'],
+    remedy: () => `${userNamespacesForbidden} ${appArmorRemedy()}`,
+  },
+  {
+    steps: idMapSteps,
+    errnos: ['EPERM', 'EACCES'],
+    remedy: () => `${appArmorRemedy()} ${userNamespacesForbidden}`,
+  },
+  {
+    steps: mountSteps,
+    errnos: ['EPERM'],
+    details: /^\/?proc/,
+    remedy: () => `${procIsMasked} ${appArmorRemedy()}`,
+  },
+  {
+    codes: ['SETUP', 'START'],
+    steps: mountSteps,
+    errnos: ['EACCES', 'EPERM'],
+    remedy: appArmorRemedy,
+  },
+  {
+    steps: /seccomp/,
+    errnos: ['ENOSYS', 'EINVAL', 'EPERM'],
+    remedy: () =>
+      'The system call filter is what holds the code, so nothing runs without ' +
+      'it. This kernel, or the container around this process, has no seccomp.',
+  },
+  {
+    steps: namespaceSteps,
+    errnos: ['EAGAIN'],
+    remedy: () => tooManyProcesses,
+  },
+  {
+    codes: ['LIMIT'],
+    steps: cgroupSteps,
+    errnos: ['EACCES', 'EPERM', 'EROFS', 'ENOENT'],
+    remedy: () =>
+      'This process may not use its cgroup. `enforceLimits: false` runs the ' +
+      'code without cgroup limits.',
+  },
+  {
+    codes: ['UNSUPPORTED'],
+    remedy: () =>
+      'Linux 5.15 or later is needed, with pidfd, openat2, open_tree and ' +
+      'mount_setattr; a container may hide them.',
+  },
+  {
+    codes: ['START'],
+    errnos: ['EACCES', 'ENOENT', 'ENOEXEC'],
+    remedy: () =>
+      `The launcher ${launcherPath()} must be executable and on a file system ` +
+      'that is not mounted noexec. Run `npm run build` to make it anew.',
+  },
+  {
+    errnos: ['EMFILE', 'ENFILE'],
+    remedy: () =>
+      'Too many files are open: raise the limit (`ulimit -n`), or run fewer ' +
+      'calls at the same time.',
+  },
+  {
+    codes: ['WORKSPACE', 'IO'],
+    errnos: ['ENOSPC', 'EDQUOT'],
+    remedy: () =>
+      'The disk is full: free some of it, or name another with the ' +
+      '`workspace` option or TMPDIR.',
+  },
+  {
+    codes: ['WORKSPACE'],
+    errnos: ['EACCES', 'EPERM', 'EROFS'],
+    remedy: () => 'The workspace must be a folder that this user may write to.',
+  },
+  {
+    codes: ['WORKSPACE'],
+    errnos: ['ENOTDIR'],
+    remedy: () => 'The workspace must be a folder.',
+  },
+  { codes: ['BUSY'], remedy: () => 'Try again.' },
+  {
+    codes: ['NO_MEMORY'],
+    remedy: () => 'Run fewer calls at the same time, or add memory.',
+  },
+  {
+    codes: ['DIED'],
+    remedy: () => 'The next call starts them again.',
+  },
+  {
+    codes: ['INTERNAL', 'INVALID'],
+    remedy: () => 'This is a bug of glovebox: please report this message.',
+  },
+];
+
+/** A sentence or two, or undefined where there is nothing to advise. */
+function remedyFor({ code, step, errno, detail }) {
+  const rule = rules.find(
+    ({ codes, steps, errnos, details }) =>
+      (!codes || codes.includes(code)) &&
+      (!steps || steps.test(step)) &&
+      (!errnos || errnos.includes(errno)) &&
+      (!details || details.test(detail)),
+  );
+  return rule?.remedy();
+}
+
+module.exports = { remedyFor };

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What a call gives back. Plain data: JSON.stringify of a result has all of it
+// but the raw bytes.
+
+/** One rich value in its several forms. */
+class Result {
+  #images = new Map();
+
+  constructor(data) {
+    this.data = data;
+  }
+
+  get text() {
+    return this.#get('text/plain');
+  }
+
+  get html() {
+    return this.#get('text/html');
+  }
+
+  get markdown() {
+    return this.#get('text/markdown');
+  }
+
+  get svg() {
+    return this.#get('image/svg+xml');
+  }
+
+  get latex() {
+    return this.#get('text/latex');
+  }
+
+  get json() {
+    return this.#get('application/json');
+  }
+
+  get png() {
+    return this.#decode('image/png');
+  }
+
+  get jpeg() {
+    return this.#decode('image/jpeg');
+  }
+
+  get pdf() {
+    return this.#decode('application/pdf');
+  }
+
+  formats() {
+    return Object.keys(this.data);
+  }
+
+  #get(type) {
+    return Object.hasOwn(this.data, type) ? this.data[type] : undefined;
+  }
+
+  // Decoded when first asked for: most callers look at one form only.
+  #decode(type) {
+    const base64 = this.#get(type);
+    if (base64 === undefined) return null;
+    if (!this.#images.has(type)) {
+      this.#images.set(type, Buffer.from(base64, 'base64'));
+    }
+    return this.#images.get(type);
+  }
+}
+
+// A byte order mark is part of what the code wrote, so it is kept.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** How a call ended. Built by outcome.js. */
+class ExecutionResult {
+  constructor({ stdout, stderr, ...facts }) {
+    // Decoded as a whole, so that a character which two writes shared is one.
+    this.stdout = decoder.decode(stdout);
+    this.stderr = decoder.decode(stderr);
+    this.exitCode = facts.exitCode;
+    this.signal = facts.signal;
+    this.durationMs = facts.durationMs;
+    this.fault = facts.fault;
+    this.files = facts.files;
+    this.deletedFiles = facts.deletedFiles;
+    this.results = facts.results;
+    this.truncated = facts.truncated;
+    this.success = facts.exitCode === 0 && facts.fault === null;
+    this.error = facts.error;
+    this.usage = facts.usage;
+
+    // Hidden from JSON and console.log, which would print every byte.
+    hide(this, 'stdoutBuffer', stdout);
+    hide(this, 'stderrBuffer', stderr);
+  }
+}
+
+function hide(object, name, value) {
+  Object.defineProperty(object, name, { value, enumerable: false });
+}
+
+module.exports = { ExecutionResult, Result };

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// How node is started for a cell. Used on the host; the other files of this
+// folder run in the box and must work from Node 18 on.
+
+const driverInBox = '/run/glovebox/runtimes/node/driver.cjs';
+
+/**
+ * The argv that runs one cell, sent over descriptor 3.
+ *
+ * The driver is not the main program but is loaded by a line of `-e`, since
+ * only `-e` gives code the surroundings that it expects: `require`, `module`,
+ * `exports` and the built-in modules as globals, modules looked up from the
+ * working folder, and no file in `process.argv`. The code itself cannot be that
+ * line: an argument is at most 128 KiB.
+ */
+function nodeArgv(executable, driver = driverInBox) {
+  // With NODE_OPTIONS=--input-type=module the line runs as a module, which has
+  // no `require`; the global `module` is then the built-in module.
+  const load = `(globalThis.require||module.createRequire('/'))`;
+  return [
+    executable,
+    // For vm.SourceTextModule: the driver needs it where module.registerHooks
+    // does not exist yet. Remove once Node 22.15 is the floor.
+    '--experimental-vm-modules',
+    '-e',
+    `${load}(${JSON.stringify(driver)})`,
+  ];
+}
+
+module.exports = { nodeArgv };

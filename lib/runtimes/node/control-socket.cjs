@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// The driver's end of the control socket (docs/protocol.md). Node marks every
+// descriptor that it inherits close-on-exec when it starts, so no program that
+// the code starts gets this one.
+//
+// All calls are synchronous: one more handle in the event loop would keep the
+// process alive, and an error is reported while the process is going down.
+
+const { Buffer } = require('node:buffer');
+const { fstatSync, readSync, writeSync } = require('node:fs');
+
+const controlFd = 3;
+const headerBytes = 8;
+const maxBodyBytes = 64 * 2 ** 20;
+const frameTypes = { cell: 1, done: 3 };
+
+// A traceback can be as long as the code likes; the socket's buffer is not, and
+// nobody may be reading any more.
+const maxTextLength = 32 * 1024;
+
+let identity;
+
+/** Who the socket is: its number may belong to another file later. */
+function identify() {
+  const { dev, ino } = fstatSync(controlFd, { bigint: true });
+  return `${dev}:${ino}`;
+}
+
+function sleepOneMs() {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+}
+
+/** False at the end of the stream, if nothing of `buffer` was read before. */
+function readExactly(buffer) {
+  let offset = 0;
+  while (offset < buffer.length) {
+    let count;
+    try {
+      count = readSync(controlFd, buffer, offset, buffer.length - offset, null);
+    } catch (error) {
+      if (error.code !== 'EAGAIN') throw error;
+      sleepOneMs();
+      continue;
+    }
+    if (count === 0) {
+      if (offset === 0) return false;
+      throw new Error('the control socket ended inside a frame');
+    }
+    offset += count;
+  }
+  return true;
+}
+
+/** The next cell, or null when no further one will come. */
+function readCell() {
+  identity ??= identify();
+  const header = Buffer.alloc(headerBytes);
+  if (!readExactly(header)) return null;
+  const size = header.readUInt32LE(0);
+  const type = header.readUInt32LE(4);
+  if (type !== frameTypes.cell || size > maxBodyBytes) {
+    throw new Error(`the control socket sent a frame ${type} of ${size} bytes`);
+  }
+  const body = Buffer.alloc(size);
+  if (size > 0 && !readExactly(body)) {
+    throw new Error('the control socket ended inside a frame');
+  }
+  return JSON.parse(body.toString());
+}
+
+/**
+ * Says how the cell ended. Never throws: the exit code tells the host what
+ * matters, and the code may have closed the socket.
+ */
+function sendDone({ exitCode, error }) {
+  try {
+    if (identify() !== identity) return;
+    const body = Buffer.from(
+      JSON.stringify({
+        exitCode,
+        error: error && {
+          ...error,
+          message: error.message.slice(0, maxTextLength),
+          traceback: error.traceback.slice(0, maxTextLength),
+        },
+      }),
+    );
+    const frame = Buffer.alloc(headerBytes + body.length);
+    frame.writeUInt32LE(body.length, 0);
+    frame.writeUInt32LE(frameTypes.done, 4);
+    body.copy(frame, headerBytes);
+    for (let offset = 0; offset < frame.length; ) {
+      offset += writeSync(controlFd, frame, offset);
+    }
+  } catch {
+    // As said above.
+  }
+}
+
+module.exports = { readCell, sendDone };

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Theory of operation
+// -------------------
+// argv.js starts `node -e` with one line that loads this file. The file reads
+// the cell from the control socket before anything of the code runs, decides
+// whether it is a script or a module, and lets Node run it in the next tick,
+// when the line of `-e` has ended and the event loop has not begun. From there
+// on it is Node's own affair: timers, rejections and exit codes need no help.
+//
+// The code must look as if it were all that runs. So Node's own functions are
+// queued, bound to their arguments, and no function of the driver lies below
+// the code on the stack; and what the driver left in `process` and in the
+// module cache is taken back.
+//
+// The driver stays for one thing: when an uncaught error takes the process
+// down, it tells the host about it. A cell that ends in any other way sends no
+// DONE: the exit code says it all.
+
+const Module = require('node:module');
+const path = require('node:path');
+const util = require('node:util');
+const { Script } = require('node:vm');
+const { readCell, sendDone } = require('./control-socket.cjs');
+const { parse } = require('./parse.cjs');
+
+// The names that `node -e` gives to a script, to a module, and to a second
+// module, where its own line is one: without `require` it runs as a module, as
+// NODE_OPTIONS may say that all code does.
+const lineIsModule = typeof globalThis.require !== 'function';
+const scriptName = '[eval]';
+const moduleName = lineIsModule ? '[eval2]' : '[eval1]';
+
+// A frame of any of them in a stack trace.
+const cellFrame = /(?:\[eval\]|file:\S*\[eval[12]\]):(\d+)/;
+
+// The options have two names: `assert` is that of older versions.
+const importerSource = `module.exports = (specifier, _referrer, attributes) =>
+  attributes && Object.keys(attributes).length > 0
+    ? import(specifier, { with: attributes, assert: attributes })
+    : import(specifier);`;
+
+/**
+ * An `import()` that resolves as code in `folder` would and that loads with
+ * Node's own loader: the driver's own `import()` would resolve from its place.
+ * It can be given to node:vm as `importModuleDynamically`, in which Node's
+ * constant for the same purpose prints a warning.
+ */
+function importerIn(folder) {
+  const referrer = new Module(moduleName);
+  referrer.filename = path.join(folder, moduleName);
+  referrer.paths = Module._nodeModulePaths(folder);
+  referrer._compile(importerSource, referrer.filename);
+  return referrer.exports;
+}
+
+function run(code) {
+  const folder = process.cwd();
+  const options = {
+    filename: scriptName,
+    importModuleDynamically: importerIn(folder),
+  };
+  const cell = parse(code, (source) => new Script(source, options));
+  if (cell.isModule || lineIsModule) {
+    // Loaded only here: most cells are scripts.
+    const { evaluateModule } = require('./module.cjs');
+    evaluateModule({
+      source: cell.source,
+      folder,
+      name: moduleName,
+      load: options.importModuleDynamically,
+    });
+  } else if (cell.script) {
+    process.nextTick(restoreModule);
+    process.nextTick(cell.script.runInThisContext.bind(cell.script));
+  } else {
+    // Throws the SyntaxError again, with nothing of the driver on the stack.
+    process.nextTick(Reflect.construct, Script, [code, options]);
+  }
+}
+
+// `node -e` gives the global `module` back to the built-in module when its line
+// has ended.
+function restoreModule() {
+  globalThis.module = module.parent;
+}
+
+// process.exit() drops what was written but found no room in the pipe, and Node
+// leaves the pipe non-blocking for the programs that share it. A blocking pipe
+// ends both, and blocks nobody for long: the engine always reads. It is done at
+// the first use, since making the streams takes as long as all of the driver.
+function blockOnWrite(name) {
+  const property = Object.getOwnPropertyDescriptor(process, name);
+  Object.defineProperty(process, name, {
+    ...property,
+    get() {
+      Object.defineProperty(process, name, property);
+      const stream = process[name];
+      stream._handle?.setBlocking?.(true);
+      return stream;
+    },
+  });
+}
+
+function hideDriver() {
+  for (const file of Object.keys(require.cache)) {
+    if (file.startsWith(__dirname)) delete require.cache[file];
+  }
+  module.parent?.children.splice(0);
+  // What child_process.fork() hands on must not load the driver again.
+  process.execArgv = [];
+}
+
+function describeError(thrown) {
+  if (!util.types.isNativeError(thrown)) {
+    return {
+      name: typeof thrown,
+      message: typeof thrown === 'string' ? thrown : util.inspect(thrown),
+      traceback: `Uncaught ${util.inspect(thrown)}`,
+      line: null,
+    };
+  }
+  const traceback = String(thrown.stack);
+  const frame = cellFrame.exec(traceback);
+  return {
+    name: String(thrown.name),
+    message: String(thrown.message),
+    traceback,
+    line: frame ? Number(frame[1]) : null,
+  };
+}
+
+function reportUncaught(thrown) {
+  const isHandled =
+    process.listenerCount('uncaughtException') > 0 ||
+    process.hasUncaughtExceptionCaptureCallback();
+  if (isHandled) return;
+  let error = null;
+  try {
+    error = describeError(thrown);
+  } catch {
+    // Anything can be thrown, and reading it can throw again. Then the host
+    // gets no more than the exit code.
+  }
+  sendDone({ exitCode: 1, error });
+}
+
+const cell = readCell();
+if (cell) {
+  process.on('uncaughtExceptionMonitor', reportUncaught);
+  blockOnWrite('stdout');
+  blockOnWrite('stderr');
+  run(cell.code);
+  hideDriver();
+}

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Top-level await.
+
+The event loop is the driver's own and runs only while a cell awaits; it is set
+nowhere, so asyncio.run() works before and after (P15). It stays for the next
+cell, and the code's tasks with it.
+"""
+
+import asyncio
+
+loop = None
+
+
+def complete(coroutine):
+    """Run a cell's coroutine to its end and return its value."""
+    global loop
+    if loop is None or loop.is_closed():
+        loop = asyncio.new_event_loop()
+    task = loop.create_task(coroutine)
+    try:
+        return loop.run_until_complete(task)
+    finally:
+        if not task.done():
+            # The code stopped the loop, or a signal handler raised in it.
+            task.cancel()
+        elif not task.cancelled():
+            # It is raised already: not to be logged as never retrieved.
+            task.exception()
+
+
+def close():
+    """Do what asyncio.run() does at its end."""
+    if loop is None or loop.is_closed():
+        return
+    try:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        # Since Python 3.9.
+        if hasattr(loop, "shutdown_default_executor"):
+            loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells: the loop that serves them, and how one is run."""
+
+import builtins
+import sys
+from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
+from _frozen_importlib import BuiltinImporter
+from _thread import get_ident
+from sys import setprofile, settrace
+
+import sources
+import streams
+from channel import DONE, Channel, to_json
+from imports import after_import
+
+# The bits of `from __future__` statements in a code object's flags. They mean
+# the same when handed to compile().
+FUTURES = 0x1FE0000
+CO_COROUTINE = 0x80
+
+# Libraries that need a hand in here, and the file of the driver that lends it.
+MENDED = {
+    "inspect": "classes",
+    "linecache": "sources",
+    "matplotlib": "figures",
+    "matplotlib.figure": "figures",
+    "matplotlib.pyplot": "figures",
+    "multiprocessing.spawn": "spawning",
+}
+
+
+def serve(control_fd):
+    """Run cells until the control socket ends, then end the interpreter.
+
+    Raises SystemExit with the last cell's exit code, so that the interpreter
+    goes the ordinary way: threads, exit handlers, buffers.
+    """
+    runner = Runner(Channel(control_fd))
+    exit_code = 0
+    while True:
+        cell = runner.wait_for_cell()
+        if cell is None:
+            break
+        exit_code = runner.run(cell)
+    runner.close()
+    raise SystemExit(exit_code)
+
+
+def make_main():
+    """Give the interpreter the __main__ that `python3 -c` has.
+
+    A real module in sys.modules, so that pickle, dataclasses, multiprocessing
+    and `import __main__` see the cells' names (P11), and none of the driver's.
+    """
+    main = type(sys)("__main__")
+    main.__builtins__ = builtins
+    main.__loader__ = BuiltinImporter
+    sys.modules["__main__"] = main
+    sys.argv[:] = ["-c"]
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        sys.path.insert(0, "")
+    return main
+
+
+class Runner:
+    """Runs cells in one namespace, and answers on a channel."""
+
+    def __init__(self, channel):
+        self.channel = channel
+        # The module is kept, not only its dict: at its end the interpreter
+        # empties the modules that are still alive, and so runs finalizers.
+        self.main = make_main()
+        self.main_thread = get_ident()
+        self.count = 0
+        self.futures = 0
+        self.publisher = None
+        self.awaiting = None
+        self.builtins = dict(vars(builtins), display=self.display)
+        streams.prepare()
+        for library, file in MENDED.items():
+            after_import(library, self.mender(file))
+
+    def mender(self, file):
+        return lambda module: __import__(file).mend(module, self)
+
+    def display(self, *objects, include=None, exclude=None, raw=False,
+                **ignored):
+        """Show objects as rich results, each in the forms it can give."""
+        # Notebooks' display() has more options; code written for them runs.
+        if self.publisher is None:
+            from results import Publisher
+            self.publisher = Publisher(self.channel)
+        self.publisher.display(objects, include, exclude, raw)
+
+    def display_figures(self):
+        """Show the figures that the code left open."""
+        if "matplotlib.pyplot" in sys.modules:
+            from figures import each_open
+            each_open(self.display)
+
+    def wait_for_cell(self):
+        while True:
+            try:
+                return self.channel.receive()
+            except SystemExit:
+                raise
+            except KeyboardInterrupt:
+                # Meant for a cell that has just ended.
+                continue
+            except BaseException as error:
+                failure = error
+            # A signal handler of the code raised between two cells.
+            describe(failure, None)
+
+    def run(self, cell):
+        """Run one cell and answer; return its exit code."""
+        self.count += 1
+        name = cell.get("name") or "<cell %d>" % self.count
+        self.restore()
+        failure = (attempt(self.execute, cell["code"], name) or
+                   attempt(self.display_figures))
+        exit_code, description = 0, None
+        if failure is not None:
+            exit_code, description = describe(failure, name)
+        streams.flush()
+        self.channel.send(
+            DONE, to_json({"exitCode": exit_code, "error": description}))
+        return exit_code
+
+    def restore(self):
+        """Undo what the cell before took from everybody (KRN-14)."""
+        for name, value in self.builtins.items():
+            vars(builtins).setdefault(name, value)
+        streams.restore()
+        # Warnings are told apart by line number, and each cell has a line 1.
+        vars(self.main).pop("__warningregistry__", None)
+        self.publisher = None
+
+    def execute(self, code, name):
+        source = sources.normalise(code)
+        sources.remember(name, source)
+        body, value = self.compile(source, name)
+        self.evaluate(body)
+        result = self.evaluate(value)
+        if result is not None:
+            self.display(result)
+
+    def compile(self, source, name):
+        """Two code objects: the statements, and the last expression or None."""
+        try:
+            codes = self.compile_parts(source, name)
+        except (MemoryError, RecursionError):
+            # Very deep code that Python can still compile in one piece. Not in
+            # here: an error would have ours as its context.
+            codes = None
+        if codes is None:
+            flags = self.futures | PyCF_ALLOW_TOP_LEVEL_AWAIT
+            codes = compile(source, name, "exec", flags, True), None
+        self.futures |= codes[0].co_flags & FUTURES
+        return codes
+
+    def compile_parts(self, source, name):
+        flags = self.futures | PyCF_ALLOW_TOP_LEVEL_AWAIT
+        tree = compile(source, name, "exec", flags | PyCF_ONLY_AST, True)
+        last = tree.body[-1] if tree.body else None
+        if not isinstance(last, Expr) or ends_in_semicolon(source, last):
+            return compile(tree, name, "exec", flags, True), None
+        tree.body.pop()
+        body = compile(tree, name, "exec", flags, True)
+        flags |= body.co_flags & FUTURES
+        expression = Expression(last.value)
+        return body, compile(expression, name, "eval", flags, True)
+
+    def evaluate(self, code):
+        if code is None:
+            return None
+        try:
+            value = eval(code, vars(self.main))
+            if code.co_flags & CO_COROUTINE:
+                value = self.complete(value)
+            return value
+        finally:
+            # A tracer of the code's would go on in the driver (KRN-14). With
+            # a profiler each of these calls is an event of its own.
+            try:
+                setprofile(None)
+            finally:
+                settrace(None)
+
+    def complete(self, coroutine):
+        import awaiting
+        self.awaiting = awaiting
+        return awaiting.complete(coroutine)
+
+    def close(self):
+        if self.awaiting is not None:
+            failure = attempt(self.awaiting.close)
+            if failure is not None:
+                describe(failure, None)
+
+
+def attempt(function, *arguments):
+    """Call a function; return the exception that came out, if any.
+
+    So the code's exceptions are dealt with outside of an except block: there
+    they would become the context of each further one.
+    """
+    try:
+        function(*arguments)
+    except BaseException as error:
+        return error
+    return None
+
+
+def describe(failure, name):
+    """What the answer says of an exception, which is shown on stderr."""
+    try:
+        import failures
+        return failures.report(failure, name)
+    except BaseException:
+        # Out of memory, most likely. The cell still gets its answer.
+        return 1, {"name": type(failure).__name__, "message": "",
+                   "traceback": "", "line": None}
+
+
+def ends_in_semicolon(source, statement):
+    """Tell whether a `;` follows the last statement (P16).
+
+    After it come only blanks, a line continuation, a comment or a line end, so
+    the first other character decides.
+    """
+    lines = source.split("\n")[statement.end_lineno - 1:]
+    # Columns count bytes.
+    rest = lines[0].encode("utf-8")[statement.end_col_offset:].decode("utf-8")
+    rest = "\n".join([rest] + lines[1:])
+    return rest.lstrip(" \t\f\\\n").startswith(";")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control socket: frames with a JSON body (docs/protocol.md)."""
+
+from _json import encode_basestring_ascii, make_scanner
+from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
+from _thread import allocate_lock
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from os import close, getpid, read, register_at_fork, set_inheritable, write
+
+CELL, RESULT, DONE = 1, 2, 3
+HEADER_BYTES = 8
+READ_BYTES = 1 << 20
+
+# Out of the way of code that opens, counts or closes low descriptors.
+LOWEST_FD = 200
+
+
+class ScannerSettings:
+    """What json.JSONDecoder() would hand to its C scanner.
+
+    The json package is not imported for it: it brings re and enum along, which
+    take longer than the rest of the driver's start.
+    """
+
+    strict = True
+    memo = {}
+    object_hook = object_pairs_hook = array_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+scan = make_scanner(ScannerSettings())
+
+
+def parse_json(text):
+    return scan(text, 0)[0]
+
+
+def to_json(value):
+    """JSON of None, an int, a str, or a dict of these."""
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
+    return "{" + ",".join(encode_basestring_ascii(key) + ":" + to_json(item)
+                          for key, item in value.items()) + "}"
+
+
+class Channel:
+    """The driver's end. Takes the descriptor over."""
+
+    def __init__(self, fd):
+        self.fd = tuck_away(fd)
+        self.owner = getpid()
+        self.input = bytearray()
+        self.lock = allocate_lock()
+        # A forked child must not hold the socket open, let alone answer on it:
+        # the engine would never see the end, or see two replies (KRN-10).
+        register_at_fork(after_in_child=self.abandon)
+
+    def is_open(self):
+        # The process is compared too: a fork by ctypes runs no fork handlers.
+        return self.fd >= 0 and getpid() == self.owner
+
+    def abandon(self):
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            try:
+                close(fd)
+            except OSError:
+                # The code closed it (os.closerange); it is gone either way.
+                pass
+
+    def receive(self):
+        """Wait for the next cell, a dict; None at the end of the input."""
+        while True:
+            header = self.take(HEADER_BYTES)
+            if header is None:
+                return None
+            size = int.from_bytes(header[:4], "little")
+            if not self.fill(HEADER_BYTES + size):
+                return None
+            frame = self.take(HEADER_BYTES + size)
+            del self.input[:HEADER_BYTES + size]
+            if int.from_bytes(header[4:], "little") == CELL:
+                body = str(frame[HEADER_BYTES:], "utf-8", "replace")
+                return parse_json(body)
+
+    def take(self, size):
+        return self.input[:size] if self.fill(size) else None
+
+    def fill(self, size):
+        """Read until size bytes are there; tell whether they are.
+
+        What has arrived is kept in self.input: a signal handler of the code
+        may raise while the driver waits here between two cells.
+        """
+        while len(self.input) < size:
+            if not self.is_open():
+                return False
+            try:
+                data = read(self.fd, READ_BYTES)
+            except OSError:
+                data = b""
+            if not data:
+                return False
+            self.input += data
+        return True
+
+    def send(self, kind, body):
+        """Send one frame; quietly nothing when the socket is gone."""
+        data = body.encode("ascii")
+        frame = (len(data).to_bytes(4, "little") + kind.to_bytes(4, "little")
+                 + data)
+        # display() may be called by several threads, and a signal handler that
+        # raises in the middle would leave half a frame behind.
+        with self.lock:
+            old = pthread_sigmask(SIG_BLOCK, valid_signals())
+            try:
+                self.write_all(memoryview(frame))
+            finally:
+                pthread_sigmask(SIG_SETMASK, old)
+
+    def write_all(self, data):
+        while data and self.is_open():
+            try:
+                data = data[write(self.fd, data):]
+            except OSError:
+                # Nobody listens. The code goes on; its exit code still counts.
+                self.abandon()
+
+
+def tuck_away(fd):
+    """Move a descriptor up and make it close on exec."""
+    try:
+        high = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD)
+    except OSError:
+        # A low RLIMIT_NOFILE leaves no room there (or there is no socket at
+        # all, which the next line reports).
+        set_inheritable(fd, False)
+        return fd
+    close(fd)
+    return high

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a cell ends badly: exit codes and tracebacks, as CPython has them."""
+
+import sys
+from sys import getrecursionlimit, setrecursionlimit
+
+import sources
+from streams import write_error
+
+# The hook at the start counts as Python's own: distributions install one in
+# sitecustomize (Ubuntu's apport) that ends in Python's, which prints no source
+# lines of cells before 3.13.
+plain_hooks = (sys.__excepthook__, sys.excepthook)
+
+# A frame of the host takes at most 64 MiB. stderr has the whole text.
+MESSAGE_CHARS = 64 << 10
+TRACEBACK_CHARS = 1 << 20
+
+# What reporting needs, when the code left a lower recursion limit behind.
+RECURSION_LIMIT = 500
+
+
+def report(error, cell_name=None):
+    """Show an exception that no code caught; return (exit code, description).
+
+    The description is None for SystemExit.
+    """
+    if isinstance(error, SystemExit):
+        return exit_code(error), None
+    limit = getrecursionlimit()
+    if limit < RECURSION_LIMIT:
+        setrecursionlimit(RECURSION_LIMIT)
+    try:
+        return show(error, cell_name)
+    finally:
+        if limit < RECURSION_LIMIT:
+            restore_recursion_limit(limit)
+
+
+def restore_recursion_limit(limit):
+    try:
+        setrecursionlimit(limit)
+    except RecursionError:
+        # Lower than the depth we are at: the code could set it only deeper in
+        # an older Python. It keeps ours.
+        pass
+
+
+def show(error, cell_name):
+    clean_chain(error)
+    text = format_error(error)
+    code = run_excepthook(error, text)
+    if code is None:
+        code = 130 if isinstance(error, KeyboardInterrupt) else 1
+    return code, {
+        "name": type(error).__name__,
+        "message": shorten(message_of(error), MESSAGE_CHARS),
+        "traceback": shorten(text, TRACEBACK_CHARS),
+        "line": line_of(error, cell_name),
+    }
+
+
+def exit_code(error):
+    """The process's exit code for a SystemExit (P07); prints its message."""
+    try:
+        code = error.code
+    except Exception:
+        code = error
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        # CPython passes a C long on, and -1 for what does not fit into one.
+        return code & 0xFF if -2**63 <= code < 2**63 else 255
+    try:
+        write_error(str(code) + "\n")
+    except Exception:
+        write_error("\n")
+    return 1
+
+
+def run_excepthook(error, text):
+    """Print like Python, through the code's own hook if it has set one.
+
+    Returns an exit code if the hook chose one with SystemExit.
+    """
+    hook = getattr(sys, "excepthook", None)
+    if hook in plain_hooks:
+        write_error(text)
+    elif hook is None:
+        write_error("sys.excepthook is missing\n" + text)
+    else:
+        try:
+            hook(type(error), error, error.__traceback__)
+        except SystemExit as exit:
+            return exit_code(exit)
+        except BaseException as failure:
+            clean_chain(failure)
+            write_error("Error in sys.excepthook:\n" + format_error(failure) +
+                        "\nOriginal exception was:\n" + text)
+    return None
+
+
+def format_error(error):
+    try:
+        from traceback import TracebackException
+        # The code may have emptied the cache.
+        import linecache
+        sources.list_in(linecache, sources.cells)
+        lines = TracebackException(type(error), error, error.__traceback__)
+        return "".join(lines.format())
+    except BaseException:
+        # The code patched what traceback needs (KRN-14), or is out of memory.
+        return format_plainly(error)
+
+
+def format_plainly(error):
+    text = ""
+    tb = error.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        text += '  File "%s", line %d, in %s\n' % (
+            code.co_filename, tb.tb_lineno, code.co_name)
+        tb = tb.tb_next
+    if text:
+        text = "Traceback (most recent call last):\n" + text
+    message = message_of(error)
+    return (text + type(error).__name__ + (": " + message if message else "")
+            + "\n")
+
+
+def message_of(error):
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
+
+
+def shorten(text, chars):
+    return text if len(text) <= chars else text[:chars] + "\n[cut]"
+
+
+def clean_chain(error):
+    """Take the driver's frames out of an exception and all it is linked to."""
+    waiting, seen = [error], set()
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, BaseException) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        try:
+            each.__traceback__ = clean(each.__traceback__)
+            waiting += [each.__cause__, each.__context__]
+            members = getattr(each, "exceptions", ())
+            waiting += members if isinstance(members, (tuple, list)) else ()
+        except Exception:
+            # An exception class with properties of its own under these names.
+            continue
+
+
+def clean(tb):
+    """A traceback from its first frame in a cell on, without driver frames."""
+    head, first = tb, tb
+    while first is not None and file_of(first) not in sources.cells:
+        first = first.tb_next
+    if first is not None:
+        # What is before it (an event loop, say) is how we called the cell.
+        head = first
+    while head is not None and is_ours(head):
+        head = head.tb_next
+    last = head
+    while last is not None:
+        while last.tb_next is not None and is_ours(last.tb_next):
+            last.tb_next = last.tb_next.tb_next
+        last = last.tb_next
+    return head
+
+
+def file_of(tb):
+    return tb.tb_frame.f_code.co_filename
+
+
+def is_ours(tb):
+    return file_of(tb).startswith("<glovebox ")
+
+
+def line_of(error, cell_name):
+    """The cell's line that the exception came from, or None."""
+    line, tb = None, error.__traceback__
+    while tb is not None:
+        if file_of(tb) == cell_name:
+            line = tb.tb_lineno
+        tb = tb.tb_next
+    if line is None and isinstance(error, SyntaxError):
+        if error.filename == cell_name:
+            line = error.lineno
+    return line if isinstance(line, int) else None

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports: borrowing from the standard library, and acting after an import."""
+
+import os
+import sys
+from _frozen_importlib_external import PathFinder
+from _thread import get_ident
+
+original_import = __import__
+
+
+def stdlib_path():
+    """The folders of the standard library, without what the user may add."""
+    home = os.path.dirname(os.__file__)
+    return [entry for entry in sys.path
+            if entry == home or entry.endswith((".zip", "/lib-dynload"))]
+
+
+STDLIB = stdlib_path()
+
+borrowed = {}
+
+
+def borrow(name):
+    """Import a module of the standard library for the driver.
+
+    The workspace may hold a traceback.py (P21), and a cell may have imported
+    it: both are looked past. The modules found are left in sys.modules as by
+    any other import, except where the code had its own module of that name.
+    """
+    if name not in borrowed:
+        module = sys.modules.get(name)
+        if module is None or shadows_stdlib(name, module):
+            module = import_past_shadows(name)
+        borrowed[name] = module
+    return borrowed[name]
+
+
+def import_past_shadows(name):
+    hidden = {each: module for each, module in list(sys.modules.items())
+              if shadows_stdlib(each, module)}
+    for each in hidden:
+        sys.modules.pop(each, None)
+    if finder not in sys.meta_path:
+        sys.meta_path.insert(0, finder)
+    before, finder.borrower = finder.borrower, get_ident()
+    try:
+        return original_import(name)
+    finally:
+        finder.borrower = before
+        sys.modules.update(hidden)
+
+
+def shadows_stdlib(name, module):
+    """Tell whether a loaded module only has the name of a standard one."""
+    file = getattr(module, "__file__", None)
+    if "." in name or not isinstance(file, str):
+        return False
+    if os.path.dirname(file) in STDLIB:
+        return False
+    spec = PathFinder.find_spec(name, STDLIB)
+    return bool(spec and spec.has_location and spec.origin != file)
+
+
+def after_import(name, action):
+    """Have action(module) called when the code has imported a module.
+
+    So the driver can mend what a library does without importing the library.
+    A module that is there already is acted on at once.
+    """
+    finder.actions[name] = action
+    if name in sys.modules:
+        act(action, sys.modules[name])
+
+
+def act(action, module):
+    try:
+        action(module)
+    except Exception:
+        # A module of that name with another inside (the workspace's own
+        # inspect.py, a later version): it is used as it is.
+        pass
+
+
+class Finder:
+    """The first finder of sys.meta_path; it finds nothing by itself."""
+
+    def __init__(self):
+        self.actions = {}
+        # The thread that borrows. Only its imports keep to the library: other
+        # threads of the code may be importing at the same time.
+        self.borrower = None
+
+    def find_spec(self, name, path=None, target=None):
+        if path is None and self.borrower == get_ident():
+            spec = PathFinder.find_spec(name, STDLIB)
+        elif name in self.actions:
+            spec = self.ask_others(name, path, target)
+        else:
+            return None
+        if spec is not None and name in self.actions:
+            self.arm(spec, self.actions[name])
+        return spec
+
+    def ask_others(self, name, path, target):
+        for other in sys.meta_path:
+            find_spec = getattr(other, "find_spec", None)
+            if other is not self and find_spec is not None:
+                spec = find_spec(name, path, target)
+                if spec is not None:
+                    return spec
+        return None
+
+    def arm(self, spec, action):
+        """Make the spec's loader call the action once the module is there."""
+        execute = getattr(spec.loader, "exec_module", None)
+
+        def exec_module(module):
+            execute(module)
+            act(action, module)
+
+        try:
+            spec.loader.exec_module = exec_module
+        except AttributeError:
+            # A loader that allows no attribute: the module stays unmended.
+            pass
+
+
+finder = Finder()
+sys.meta_path.insert(0, finder)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sys.stdin, sys.stdout and sys.stderr, whatever the code makes of them."""
+
+import sys
+from _io import open as open_stream
+from os import write
+
+NAMES = ("stdin", "stdout", "stderr")
+
+originals = {name: getattr(sys, name, None) for name in NAMES}
+
+
+def prepare():
+    """Send each line on as it is printed, though stdout is a pipe (P04)."""
+    for name in ("stdout", "stderr"):
+        stream = originals[name]
+        if stream is not None:
+            stream.reconfigure(line_buffering=True)
+
+
+def restore():
+    """Give a cell usable streams again if the one before took them away.
+
+    exit() closes sys.stdin on its way (KRN-14, P07); a stream that was replaced
+    by another usable one stays.
+    """
+    for fd, name in enumerate(NAMES):
+        if originals[name] is None or is_usable(getattr(sys, name, None)):
+            continue
+        if not is_usable(originals[name]):
+            originals[name] = reopen(fd, originals[name])
+        setattr(sys, name, originals[name])
+
+
+def is_usable(stream):
+    try:
+        return stream is not None and not stream.closed
+    except Exception:
+        # An object without `closed` is a stream of the code's own making.
+        return True
+
+
+def reopen(fd, closed):
+    # Python's own streams never close the descriptor below them.
+    return open_stream(fd, "r" if fd == 0 else "w", encoding=closed.encoding,
+                       errors=closed.errors, closefd=False,
+                       buffering=-1 if fd == 0 else 1)
+
+
+def flush():
+    """Empty the buffers before DONE: the engine takes what is in the pipes."""
+    for name in ("stdout", "stderr"):
+        for stream in (getattr(sys, name, None), originals[name]):
+            try:
+                stream.flush()
+            except BaseException:
+                # None, closed, or broken by the code; nothing of it is ours.
+                pass
+
+
+def write_error(text):
+    """Write to stderr like the interpreter: by sys.stderr, else by force."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BaseException:
+        write_raw(text.encode("utf-8", "backslashreplace"))
+
+
+def write_raw(data):
+    try:
+        while data:
+            data = data[write(2, data):]
+    except OSError:
+        # The code closed descriptor 2: it wants no messages.
+        pass

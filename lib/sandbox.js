@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// A session: checked options and a workspace. Each call gets a box of its own,
+// so calls may run at the same time; what they share is the workspace.
+//
+//   new ──open()──▶ open ──close()──▶ closed        close() is possible in
+//    └──────────────close()──────────────▲           every state, and final
+
+const os = require('node:os');
+const path = require('node:path');
+const backend = require('./backend.js');
+const { checkArgv } = require('./argv.js');
+const { checkCode, commandFor } = require('./languages.js');
+const { environmentOf } = require('./environment.js');
+const { SandboxError, invalidOption, toSandboxError } = require('./errors.js');
+const { startKernel } = require('./kernel.js');
+const {
+  limitsInForce,
+  nativeLimits,
+  nativeTimeout,
+  warnOfWeakLimits,
+} = require('./limits.js');
+const { describe } = require('./option-kinds.js');
+const { maxOutputBytes: longestString, readOptions } = require('./options.js');
+const { runToEnd } = require('./run.js');
+const { workspacePath } = require('./workspace-path.js');
+
+const specVersion = 1;
+
+function notOpenError() {
+  return new SandboxError(
+    'The sandbox is not open: await sandbox.open() first, or use withSandbox()',
+    { code: 'ERR_SANDBOX_NOT_OPEN' },
+  );
+}
+
+function closedError() {
+  return new SandboxError('The sandbox is closed: make a new one', {
+    code: 'ERR_SANDBOX_CLOSED',
+  });
+}
+
+class Sandbox {
+  #options;
+  #opening;
+  #closing;
+  // All three are there once it is open.
+  #image;
+  #session;
+  #limits;
+
+  constructor(options) {
+    this.#options = readOptions('new Sandbox()', options);
+  }
+
+  get workspace() {
+    return this.#opened().info.workspace;
+  }
+
+  get limits() {
+    this.#opened();
+    return this.#limits;
+  }
+
+  open() {
+    if (this.#closing) return Promise.reject(closedError());
+    this.#opening ??= this.#open().catch((error) => {
+      // What was wrong may be put right: the next open() tries again.
+      this.#opening = undefined;
+      throw error;
+    });
+    return this.#opening;
+  }
+
+  close() {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose]() {
+    return this.close();
+  }
+
+  async runCode(code, options) {
+    const session = this.#ready();
+    const call = readOptions('sandbox.runCode()', options);
+    checkCode(code, call.language);
+    const command = commandFor(this.#image, call.language, code);
+    return this.#run(session, command, call);
+  }
+
+  async run(argv, options) {
+    const session = this.#ready();
+    const call = readOptions('sandbox.run()', options);
+    const command = {
+      argv: checkArgv(argv),
+      control: false,
+      cell: null,
+      script: null,
+    };
+    return this.#run(session, command, call);
+  }
+
+  async kernel(options) {
+    const session = this.#ready();
+    const call = readOptions('sandbox.kernel()', options);
+    const command = commandFor(this.#image, call.language, undefined);
+    const settings = this.#settingsOf(call);
+    const spec = {
+      ...this.#specOf(command, settings),
+      kernel: true,
+      timeoutMs: 0, // Each cell has its own.
+    };
+    return startKernel(session, spec, settings);
+  }
+
+  async writeFile(file, data) {
+    const session = this.#ready();
+    const target = workspacePath(file);
+    const bytes = toBytes(data);
+    try {
+      await session.writeFile(target, bytes);
+    } catch (error) {
+      throw toSandboxError(error, `writeFile(${JSON.stringify(file)})`);
+    }
+  }
+
+  async readFile(file, options) {
+    const session = this.#ready();
+    const source = workspacePath(file);
+    const { maxBytes, encoding } = readOptions(
+      'sandbox.readFile()',
+      typeof options === 'string' ? { encoding: options } : options,
+    );
+    // A text longer than a string can be is refused by its size, as any file
+    // that is too large.
+    const limit = encoding ? Math.min(maxBytes, longestString) : maxBytes;
+    try {
+      const bytes = await session.readFile(source, limit);
+      return encoding ? bytes.toString(encoding) : bytes;
+    } catch (error) {
+      throw toSandboxError(error, `readFile(${JSON.stringify(file)})`);
+    }
+  }
+
+  async listFiles(folder) {
+    const session = this.#ready();
+    const below =
+      folder === undefined ? Buffer.alloc(0) : workspacePath(folder);
+    let files;
+    try {
+      files = await session.listFiles(below);
+    } catch (error) {
+      throw toSandboxError(error, `listFiles(${JSON.stringify(folder)})`);
+    }
+    return files.map(({ path: name, size, mtimeMs }) => ({
+      path: name.toString(),
+      size,
+      mtimeMs,
+    }));
+  }
+
+  // ---- Life cycle ---------------------------------------------------------
+
+  async #open() {
+    try {
+      // First, since it says best why nothing can work on this machine.
+      const engine = backend.getEngine();
+      const image = await backend.prepareImage(this.#options.runtimes);
+      if (this.#closing) throw closedError();
+      this.#session = await engine.openSession(this.#sessionSpec(image));
+      this.#image = image;
+    } catch (error) {
+      throw toSandboxError(error);
+    }
+    this.#limits = limitsInForce(this.#session.info);
+    // #close() is waiting for this promise and ends the session after it.
+    if (this.#closing) throw closedError();
+    if (this.#options.enforceLimits) warnOfWeakLimits(this.#limits);
+    return this;
+  }
+
+  async #close() {
+    await this.#opening?.catch(() => {});
+    try {
+      await this.#session?.close();
+    } catch (error) {
+      throw toSandboxError(error);
+    }
+  }
+
+  /** The engine's session, for calls. */
+  #ready() {
+    if (this.#closing) throw closedError();
+    return this.#opened();
+  }
+
+  /** The engine's session, for facts that stay true after close(). */
+  #opened() {
+    if (!this.#session) throw notOpenError();
+    return this.#session;
+  }
+
+  // ---- What the engine gets -----------------------------------------------
+
+  #sessionSpec(image) {
+    return {
+      version: specVersion,
+      entries: image.entries,
+      workspace: this.#options.workspace,
+      tempDir: path.resolve(os.tmpdir()),
+      ...nativeLimits(this.#options),
+      enforceLimits: this.#options.enforceLimits,
+    };
+  }
+
+  #run(session, command, call) {
+    const settings = this.#settingsOf(call);
+    const spec = this.#specOf(command, settings);
+    return runToEnd(session, spec, settings, settings);
+  }
+
+  /** The session's options with those of a call over them. */
+  #settingsOf(call) {
+    const { env, ...session } = this.#options;
+    const given = Object.entries(call).filter(
+      ([name, value]) =>
+        value !== undefined && !(name === 'timeoutS' && value === null),
+    );
+    return {
+      ...session,
+      ...Object.fromEntries(given),
+      env: environmentOf(this.#image.path, env, call.env),
+    };
+  }
+
+  #specOf(command, settings) {
+    return {
+      version: specVersion,
+      ...command,
+      env: settings.env,
+      cwd: null,
+      timeoutMs: nativeTimeout(settings.timeoutS),
+      maxOutputBytes: settings.maxOutputBytes,
+      ...nativeLimits(settings),
+      kernel: false,
+      trackFiles: settings.trackFiles,
+    };
+  }
+}
+
+// The bytes themselves, not a copy: the engine copies before it returns.
+function toBytes(data) {
+  if (typeof data === 'string') return Buffer.from(data);
+  if (data instanceof Uint8Array) {
+    return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  }
+  throw invalidOption('data', 'a string, Buffer or Uint8Array', describe(data));
+}
+
+module.exports = { Sandbox };

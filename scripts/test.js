@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Runs the test suite as the current user and, when that is root, once more as
+// an unprivileged user: the two get their boxes and limits in different ways.
+//   npm test -- [FILE...] [--test-name-pattern=PATTERN...]
+//
+// Tests learn of the pass from GLOVEBOX_TEST_PASS: "root" or "user".
+
+const { spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+
+const root = path.join(__dirname, '..');
+
+// One file at a time: after each, a check looks for what was left behind.
+const concurrentFiles = 1;
+
+// A test that hangs must fail, not run into the time limit of a CI.
+const fileTimeoutMs = process.env.GLOVEBOX_SOAK === '1' ? 0 : 5 * 60 * 1000;
+
+// An id that Debian and Ubuntu give to nobody.
+const plainId = 65000;
+
+// What an installed package has, and the tests.
+const installedFiles = [
+  'package.json',
+  'index.d.ts',
+  'index.d.mts',
+  'lib',
+  'build/Release/glovebox.node',
+  'build/Release/launcher',
+  'docs',
+  'examples',
+  'src',
+  'test',
+];
+
+// These compile C or check types: the outcome is the same for every user, and
+// the copy has no node_modules.
+const rootPassOnly = ['test/c/', 'test/types/'];
+
+function findTestFiles() {
+  return fs
+    .readdirSync(path.join(root, 'test'), { recursive: true })
+    .filter((name) => /\.test\.[cm]?js$/.test(name))
+    .map((name) => `test/${name}`)
+    .sort();
+}
+
+function testCommand(node, { files, options }) {
+  return [
+    node,
+    '--test',
+    '--test-reporter=spec',
+    `--test-concurrency=${concurrentFiles}`,
+    ...(fileTimeoutMs > 0 ? [`--test-timeout=${fileTimeoutMs}`] : []),
+    ...options,
+    ...files,
+  ];
+}
+
+function run([command, ...args], options) {
+  const { status, error } = spawnSync(command, args, {
+    stdio: 'inherit',
+    ...options,
+  });
+  if (error) throw error;
+  return status ?? 1;
+}
+
+function printHeading(text) {
+  console.log(`\n==== ${text} ====\n`);
+}
+
+function runAsCurrentUser(choice) {
+  const isRoot = process.getuid() === 0;
+  printHeading(`tests as ${isRoot ? 'root' : 'a plain user'}`);
+  const env = { ...process.env, GLOVEBOX_TEST_PASS: isRoot ? 'root' : 'user' };
+  return run(testCommand(process.execPath, choice), { cwd: root, env });
+}
+
+function runAsPlainUser({ files: allFiles, options }) {
+  const files = allFiles.filter(
+    (file) => !rootPassOnly.some((folder) => file.startsWith(folder)),
+  );
+  if (files.length === 0) return 0;
+
+  printHeading(`tests as a plain user (uid ${plainId})`);
+  // Not os.tmpdir(): TMPDIR may name a folder that is private to root, as the
+  // folder of this clone may be.
+  const copy = fs.mkdtempSync('/tmp/glovebox-test-');
+  try {
+    const env = preparePlainUser(copy);
+    const node = findNodeFor(copy, env);
+    const command = testCommand(node, { files, options });
+    return run([...becomePlainUser, ...command], { cwd: copy, env });
+  } finally {
+    fs.rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+const becomePlainUser = [
+  'setpriv',
+  `--reuid=${plainId}`,
+  `--regid=${plainId}`,
+  '--clear-groups',
+  '--inh-caps=-all',
+  '--bounding-set=-all',
+];
+
+function preparePlainUser(copy) {
+  fs.chmodSync(copy, 0o755);
+  for (const name of installedFiles) {
+    const target = path.join(copy, name);
+    fs.mkdirSync(path.dirname(target), { recursive: true });
+    fs.cpSync(path.join(root, name), target, { recursive: true });
+  }
+  for (const name of ['home', 'tmp']) {
+    const folder = path.join(copy, name);
+    fs.mkdirSync(folder, { mode: 0o700 });
+    fs.chownSync(folder, plainId, plainId);
+  }
+  // Nothing else of root's environment: it names root's folders and files.
+  const kept = Object.entries(process.env).filter(([name]) =>
+    /^(PATH|LANG|TERM|CI|NO_COLOR|FORCE_COLOR|GLOVEBOX_\w+)$/.test(name),
+  );
+  return {
+    ...Object.fromEntries(kept),
+    HOME: path.join(copy, 'home'),
+    TMPDIR: path.join(copy, 'tmp'),
+    USER: 'plain',
+    LOGNAME: 'plain',
+    GLOVEBOX_TEST_PASS: 'user',
+  };
+}
+
+// root's node may lie in root's home (nvm does that), out of others' reach.
+function findNodeFor(copy, env) {
+  const probe = spawnSync(
+    becomePlainUser[0],
+    [...becomePlainUser.slice(1), process.execPath, '--version'],
+    { env, cwd: copy },
+  );
+  if (probe.status === 0) return process.execPath;
+  const bin = path.join(copy, 'bin');
+  fs.mkdirSync(bin);
+  fs.copyFileSync(process.execPath, path.join(bin, 'node'));
+  env.PATH = `${bin}:${env.PATH}`;
+  return path.join(bin, 'node');
+}
+
+// Files may be given from any folder; the two passes run in their own.
+function parseArguments(words) {
+  const options = words.filter((word) => word.startsWith('-'));
+  const files = words
+    .filter((word) => !word.startsWith('-'))
+    .map((file) => path.relative(root, path.resolve(file)));
+  return { options, files: files.length > 0 ? files : findTestFiles() };
+}
+
+const choice = parseArguments(process.argv.slice(2));
+if (choice.files.length === 0) {
+  console.error('no test files found');
+  process.exit(1);
+}
+const statuses = [runAsCurrentUser(choice)];
+if (process.getuid() === 0) statuses.push(runAsPlainUser(choice));
+process.exitCode = Math.max(...statuses);

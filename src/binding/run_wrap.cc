@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "binding/run_wrap.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "binding/event_queue.h"
+
+namespace gbx {
+
+static_assert(sizeof(void*) >= sizeof(uint64_t),
+              "a cell's id travels as the engine's cell_data");
+
+static const char* const kStreamNames[2] = {"stdout", "stderr"};
+
+/* ---- Events -------------------------------------------------------------- */
+
+/* There is output to take. */
+class OutputEvent : public Event {
+ public:
+  OutputEvent(RunState* run, uint64_t cell_number)
+      : run_(run), cell_number_(cell_number) {
+  }
+  void Deliver(Napi::Env env) override {
+    run_->DeliverOutput(env, cell_number_);
+  }
+
+ private:
+  RunState* run_;
+  uint64_t cell_number_;
+};
+
+/* Output that was taken on the engine's thread. */
+class ChunkEvent : public Event {
+ public:
+  ChunkEvent(RunState* run, int stream, Bytes bytes)
+      : run_(run), stream_(stream), bytes_(std::move(bytes)) {
+  }
+  void Deliver(Napi::Env env) override {
+    run_->Emit(env, {Napi::String::New(env, kStreamNames[stream_]),
+                     bytes_.ToBuffer(env)});
+  }
+
+ private:
+  RunState* run_;
+  int stream_;
+  Bytes bytes_;
+};
+
+class FrameEvent : public Event {
+ public:
+  FrameEvent(RunState* run, enum gbx_frame type, Bytes body)
+      : run_(run), type_(type), body_(std::move(body)) {
+  }
+  void Deliver(Napi::Env env) override {
+    run_->Emit(env, {Napi::String::New(env, "frame"),
+                     Napi::Number::New(env, type_), body_.ToBuffer(env)});
+  }
+
+ private:
+  RunState* run_;
+  enum gbx_frame type_;
+  Bytes body_;
+};
+
+/* What ends a run or a cell: an error or a result. */
+template <typename ResultCopy>
+class ResultEvent : public Event {
+ public:
+  explicit ResultEvent(RunState* run) : run_(run) {
+  }
+
+  template <typename Result>
+  void Copy(const struct gbx_err* err, const Result* result) {
+    if (err != nullptr) {
+      err_ = *err;
+    } else if (result == nullptr) {
+      (void)gbx_fail(&err_, GBX_E_INTERNAL, 0, "run", "no result, no error");
+    } else if (!result_.Copy(result)) {
+      err_ = NoMemoryError("run");
+    }
+  }
+  void Fail(const struct gbx_err& err) {
+    if (err_.code == GBX_OK) err_ = err;
+  }
+  void SetFramesTruncated() {
+    result_.frames_truncated = true;
+  }
+
+ protected:
+  RunState* run() {
+    return run_;
+  }
+  bool failed() {
+    return err_.code != GBX_OK;
+  }
+  Napi::Value Error(Napi::Env env) {
+    return failed() ? ErrorToJs(env, err_) : env.Null();
+  }
+  ResultCopy* result() {
+    return &result_;
+  }
+
+ private:
+  RunState* run_;
+  struct gbx_err err_ = {};
+  ResultCopy result_;
+};
+
+class CellEvent : public ResultEvent<CellResultCopy> {
+ public:
+  CellEvent(RunState* run, uint64_t id) : ResultEvent(run), id_(id) {
+  }
+  void Deliver(Napi::Env env) override {
+    run()->DeliverCell(
+        env, {Napi::String::New(env, "cell"),
+              Napi::Number::New(env, static_cast<double>(id_)), Error(env),
+              failed() ? env.Null() : CellResultToJs(env, result())});
+  }
+
+ private:
+  uint64_t id_;
+};
+
+class EndEvent : public ResultEvent<RunResultCopy> {
+ public:
+  using ResultEvent::ResultEvent;
+  void Deliver(Napi::Env env) override {
+    run()->DeliverEnd(env,
+                      {Napi::String::New(env, "end"), Error(env),
+                       failed() ? env.Null() : RunResultToJs(env, result())});
+  }
+};
+
+/* ---- JavaScript thread --------------------------------------------------- */
+
+RunState::Js::Js(Napi::Object run_object, Napi::Object session_object,
+                 Napi::Function on_event_function)
+    : run(Napi::Persistent(run_object)),
+      session(Napi::Persistent(session_object)),
+      on_event(Napi::Persistent(on_event_function)) {
+}
+
+RunState::RunState(Addon* addon, const RunSpec& spec)
+    : addon_(addon),
+      kernel_(spec.options.kernel),
+      awaited_(!spec.options.kernel),
+      want_{spec.want_output[0], spec.want_output[1]} {
+}
+
+Napi::Value RunState::Start(Addon* addon, struct gbx_session* session,
+                            const RunSpec& spec, Napi::Object session_object,
+                            Napi::Function on_event) {
+  Napi::Env env = session_object.Env();
+  std::shared_ptr<RunState> run(new RunState(addon, spec));
+  RunWrap::Init init = {run};
+  Napi::Object object = addon->Construct<RunWrap>(&init);
+  if (object.IsEmpty()) return Napi::Value();
+
+  struct gbx_err err = {};
+  int result = 0;
+  {
+    /* A callback may come before gbx_run_start returned; it waits here until
+     * run_ is known. */
+    std::lock_guard<std::mutex> lock(run->mutex_);
+    result = gbx_run_start(session, &spec.options, &kEvents, run.get(),
+                           &run->run_, &err);
+  }
+  if (result < 0) {
+    ThrowError(env, err);
+    return Napi::Value();
+  }
+  run->js_ = std::make_unique<Js>(object, session_object, on_event);
+  addon->Adopt(run);
+  if (run->awaited_) addon->queue()->Retain();
+  return object;
+}
+
+void RunState::Cell(Napi::Env env, uint64_t id, struct gbx_bytes body,
+                    uint64_t timeout_ms, uint64_t max_output_bytes,
+                    bool track_files) {
+  struct gbx_err err = {};
+  int result = -1;
+  if (!kernel_) {
+    (void)gbx_fail(&err, GBX_E_INVALID, 0, "cell", "the run is no kernel");
+  } else {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (run_ == nullptr) {
+      (void)gbx_fail(&err, GBX_E_KERNEL_DEAD, 0, "cell", "the run has ended");
+    } else {
+      result =
+          gbx_run_cell(run_, body.data, body.size, timeout_ms, max_output_bytes,
+                       track_files, reinterpret_cast<void*>(id), &err);
+    }
+  }
+  if (result < 0) {
+    ThrowError(env, err);
+    return;
+  }
+  open_cells_++;
+  addon_->queue()->Retain();
+}
+
+void RunState::SetWantOutput(const bool want[2]) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  want_[0] = want[0];
+  want_[1] = want[1];
+  /* The engine may have told us already, when nobody wanted it, and does not
+   * do so twice. */
+  PushOutput();
+}
+
+void RunState::Abort() {
+  if (js_ != nullptr && !awaited_) {
+    awaited_ = true;
+    addon_->queue()->Retain();
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (run_ != nullptr) gbx_run_abort(run_);
+}
+
+void RunState::DeliverOutput(Napi::Env env, uint64_t cell_number) {
+  Bytes taken[2];
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (run_ == nullptr || cell_number != cell_number_) return;
+    for (int i = 0; i < 2; i++) {
+      /* Without memory now, the bytes stay where they are for the next take. */
+      if (want_[i]) (void)TakeOutput(static_cast<gbx_stream>(i), &taken[i]);
+    }
+  }
+  std::shared_ptr<RunState> pin = shared_from_this();
+  for (int i = 0; i < 2; i++) {
+    if (taken[i].size() == 0) continue;
+    Emit(env,
+         {Napi::String::New(env, kStreamNames[i]), taken[i].ToBuffer(env)});
+  }
+}
+
+void RunState::DeliverCell(Napi::Env env,
+                           std::initializer_list<napi_value> arguments) {
+  std::shared_ptr<RunState> pin = shared_from_this();
+  Emit(env, arguments);
+  /* After the call, which often queues the next cell. */
+  open_cells_--;
+  addon_->queue()->Release();
+}
+
+void RunState::DeliverEnd(Napi::Env env,
+                          std::initializer_list<napi_value> arguments) {
+  std::shared_ptr<RunState> pin = shared_from_this();
+  Emit(env, arguments);
+  if (awaited_) addon_->queue()->Release();
+  for (; open_cells_ > 0; open_cells_--)
+    addon_->queue()->Release();
+  addon_->Disown(this);
+}
+
+void RunState::Emit(Napi::Env env,
+                    std::initializer_list<napi_value> arguments) {
+  if (js_ == nullptr) return;
+  /* Fails if onEvent threw, which the queue reports, or if the worker ends. */
+  (void)napi_call_function(env, env.Global(), js_->on_event.Value(),
+                           arguments.size(), arguments.begin(), nullptr);
+}
+
+void RunState::ReleaseJs() {
+  js_.reset();
+}
+
+/* ---- Engine's thread ----------------------------------------------------- */
+
+const struct gbx_run_events RunState::kEvents = {
+    OnOutput,
+    OnFrame,
+    OnCell,
+    OnEnd,
+};
+
+void RunState::OnOutput(void* data) {
+  RunState* run = static_cast<RunState*>(data);
+  std::lock_guard<std::mutex> lock(run->mutex_);
+  run->PushOutput();
+}
+
+void RunState::OnFrame(void* data, enum gbx_frame type, const uint8_t* body,
+                       size_t size) {
+  RunState* run = static_cast<RunState*>(data);
+  EventQueue* queue = run->addon_->queue();
+  Bytes copy;
+  if (queue->IsClosed()) return;
+  if (!Bytes::Copy(body, size, &copy)) {
+    run->frame_lost_ = true;
+    return;
+  }
+  queue->Push(std::make_unique<FrameEvent>(run, type, std::move(copy)));
+}
+
+void RunState::OnCell(void* data, void* cell_data, const struct gbx_err* err,
+                      const struct gbx_cell_result* result) {
+  RunState* run = static_cast<RunState*>(data);
+  EventQueue* queue = run->addon_->queue();
+  if (queue->IsClosed()) return;
+  auto event =
+      std::make_unique<CellEvent>(run, reinterpret_cast<uintptr_t>(cell_data));
+  event->Copy(err, result);
+  if (std::exchange(run->frame_lost_, false)) event->SetFramesTruncated();
+  std::lock_guard<std::mutex> lock(run->mutex_);
+  run->cell_number_++;
+  if (!run->PushRest()) event->Fail(NoMemoryError("cell"));
+  queue->Push(std::move(event));
+}
+
+void RunState::OnEnd(void* data, const struct gbx_err* err,
+                     const struct gbx_run_result* result) {
+  RunState* run = static_cast<RunState*>(data);
+  EventQueue* queue = run->addon_->queue();
+  auto event = std::make_unique<EndEvent>(run);
+  bool closed = queue->IsClosed();
+  if (!closed) event->Copy(err, result);
+  if (run->frame_lost_) event->SetFramesTruncated();
+  std::lock_guard<std::mutex> lock(run->mutex_);
+  if (!closed && !run->PushRest()) event->Fail(NoMemoryError("run"));
+  run->run_ = nullptr;
+  queue->Push(std::move(event));
+}
+
+/* ---- Both, with the lock ------------------------------------------------- */
+
+void RunState::PushOutput() {
+  if (run_ == nullptr || (!want_[0] && !want_[1])) return;
+  addon_->queue()->Push(std::make_unique<OutputEvent>(this, cell_number_));
+}
+
+bool RunState::TakeOutput(enum gbx_stream stream, Bytes* ret_bytes) {
+  uint8_t* data = nullptr;
+  long size = gbx_run_take_output(run_, stream, &data);
+  if (size < 0) return false;
+  *ret_bytes = Bytes::Adopt(data, static_cast<size_t>(size));
+  return true;
+}
+
+bool RunState::PushRest() {
+  bool complete = true;
+  for (int i = 0; i < 2; i++) {
+    Bytes rest;
+    if (!want_[i]) continue;
+    if (!TakeOutput(static_cast<gbx_stream>(i), &rest)) complete = false;
+    if (rest.size() == 0) continue;
+    addon_->queue()->Push(
+        std::make_unique<ChunkEvent>(this, i, std::move(rest)));
+  }
+  return complete;
+}
+
+/* ---- Run ----------------------------------------------------------------- */
+
+Napi::Function RunWrap::Define(Napi::Env env) {
+  return DefineClass(env, "Run",
+                     {InstanceMethod("cell", &RunWrap::Cell),
+                      InstanceMethod("setWantOutput", &RunWrap::SetWantOutput),
+                      InstanceMethod("abort", &RunWrap::Abort)});
+}
+
+RunWrap::RunWrap(const Napi::CallbackInfo& info) : Wrap<RunWrap>(info) {
+  Init* init = static_cast<Init*>(TakeInit(info));
+  if (init != nullptr) run_ = init->run;
+}
+
+Napi::Value RunWrap::Cell(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  struct gbx_err err = {};
+  SpecReader reader(env, "cell");
+  struct gbx_bytes body = {};
+  uint64_t id = reader.Number(info[0], "cellId");
+  reader.Data(info[1], "body", &body.data, &body.size);
+  uint64_t timeout_ms = reader.Number(info[2], "timeoutMs");
+  uint64_t max_output_bytes = reader.Number(info[3], "maxOutputBytes");
+  bool track_files = reader.Bool(info[4], "trackFiles");
+  if (reader.Finish(&err) < 0) {
+    ThrowError(env, err);
+  } else {
+    run_->Cell(env, id, body, timeout_ms, max_output_bytes, track_files);
+  }
+  return env.Undefined();
+}
+
+Napi::Value RunWrap::SetWantOutput(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  struct gbx_err err = {};
+  SpecReader reader(env, "setWantOutput");
+  bool want[2] = {false, false};
+  ReadWantOutput(&reader, info[0], want);
+  if (reader.Finish(&err) < 0) {
+    ThrowError(env, err);
+  } else {
+    run_->SetWantOutput(want);
+  }
+  return env.Undefined();
+}
+
+Napi::Value RunWrap::Abort(const Napi::CallbackInfo& info) {
+  run_->Abort();
+  return info.Env().Undefined();
+}
+
+}  // namespace gbx

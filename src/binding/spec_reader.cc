@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "binding/spec_reader.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace gbx {
+
+static constexpr double kMaxInteger = 9007199254740992.0; /* 2^53 */
+/* No list of ours has that many items; a sparse array may say it has. */
+static constexpr uint32_t kMaxItems = 1u << 20;
+static constexpr uint64_t kSpecVersion = 1;
+
+SpecReader::SpecReader(Napi::Env env, const char* op) : env_(env), op_(op) {
+}
+
+void SpecReader::Fail(const char* name, const char* expected) {
+  if (failed_) return;
+  failed_ = true;
+  (void)gbx_fail(&err_, GBX_E_INVALID, 0, op_, "%s: expected %s", name,
+                 expected); /* the caller asks Finish() */
+  /* What a getter threw says no more than that the field cannot be read. */
+  napi_value exception = nullptr;
+  (void)napi_get_and_clear_last_exception(env_, &exception);
+}
+
+napi_value SpecReader::Field(napi_value object, const char* name) {
+  if (failed_) return nullptr;
+  napi_valuetype type = napi_undefined;
+  napi_value value = nullptr;
+  if (object == nullptr || napi_typeof(env_, object, &type) != napi_ok ||
+      type != napi_object) {
+    Fail(name, "an object that has it");
+  } else if (napi_get_named_property(env_, object, name, &value) != napi_ok) {
+    Fail(name, "a readable property");
+  }
+  return value;
+}
+
+napi_value SpecReader::Item(napi_value array, uint32_t index,
+                            const char* name) {
+  napi_value value = nullptr;
+  if (!failed_ && napi_get_element(env_, array, index, &value) != napi_ok) {
+    Fail(name, "readable items");
+  }
+  return value;
+}
+
+uint32_t SpecReader::Length(napi_value array, const char* name) {
+  if (failed_) return 0;
+  bool is_array = false;
+  uint32_t length = 0;
+  if (array == nullptr || napi_is_array(env_, array, &is_array) != napi_ok ||
+      !is_array || napi_get_array_length(env_, array, &length) != napi_ok ||
+      length > kMaxItems) {
+    Fail(name, "an array of at most 2^20 items");
+    return 0;
+  }
+  return length;
+}
+
+bool SpecReader::IsNull(napi_value value) {
+  napi_valuetype type = napi_undefined;
+  return value == nullptr || napi_typeof(env_, value, &type) != napi_ok ||
+         type == napi_undefined || type == napi_null;
+}
+
+bool SpecReader::Bool(napi_value value, const char* name) {
+  bool result = false;
+  if (!failed_ && (value == nullptr ||
+                   napi_get_value_bool(env_, value, &result) != napi_ok)) {
+    Fail(name, "a boolean");
+  }
+  return result;
+}
+
+uint64_t SpecReader::Number(napi_value value, const char* name) {
+  if (failed_) return 0;
+  double number = -1;
+  if (value == nullptr ||
+      napi_get_value_double(env_, value, &number) != napi_ok ||
+      !std::isfinite(number) || number < 0 || number > kMaxInteger ||
+      number != std::floor(number)) {
+    Fail(name, "a whole number from 0 to 2^53");
+    return 0;
+  }
+  return static_cast<uint64_t>(number);
+}
+
+const char* SpecReader::String(napi_value value, const char* name) {
+  if (failed_) return "";
+  size_t length = 0;
+  if (value == nullptr ||
+      napi_get_value_string_utf8(env_, value, nullptr, 0, &length) != napi_ok) {
+    Fail(name, "a string");
+    return "";
+  }
+  std::string& text = strings_.emplace_back(length + 1, '\0');
+  if (napi_get_value_string_utf8(env_, value, &text[0], length + 1, &length) !=
+      napi_ok) {
+    Fail(name, "a string");
+    return "";
+  }
+  text.resize(length);
+  if (text.find('\0') != std::string::npos) Fail(name, "no NUL in it");
+  return text.c_str();
+}
+
+const char* const* SpecReader::StringList(napi_value value, const char* name) {
+  uint32_t length = Length(value, name);
+  std::vector<const char*>& list = lists_.emplace_back();
+  for (uint32_t i = 0; i < length && !failed_; i++) {
+    Napi::HandleScope scope(env_);
+    list.push_back(String(Item(value, i, name), name));
+  }
+  list.push_back(nullptr);
+  return list.data();
+}
+
+const char* SpecReader::Path(napi_value value, const char* name) {
+  if (failed_) return "";
+  bool is_buffer = false;
+  void* data = nullptr;
+  size_t size = 0;
+  if (value == nullptr || napi_is_buffer(env_, value, &is_buffer) != napi_ok ||
+      !is_buffer ||
+      napi_get_buffer_info(env_, value, &data, &size) != napi_ok) {
+    Fail(name, "a Buffer");
+    return "";
+  }
+  std::string& path = strings_.emplace_back();
+  if (size > 0) path.assign(static_cast<const char*>(data), size);
+  if (path.find('\0') != std::string::npos) Fail(name, "no NUL in it");
+  return path.c_str();
+}
+
+void SpecReader::Data(napi_value value, const char* name, const void** ret_data,
+                      size_t* ret_size) {
+  if (!failed_) pending_.push_back({value, name, ret_data, ret_size});
+}
+
+bool SpecReader::BoolField(napi_value object, const char* name) {
+  return Bool(Field(object, name), name);
+}
+
+uint64_t SpecReader::NumberField(napi_value object, const char* name) {
+  return Number(Field(object, name), name);
+}
+
+const char* SpecReader::StringField(napi_value object, const char* name) {
+  return String(Field(object, name), name);
+}
+
+const char* SpecReader::OptionalStringField(napi_value object,
+                                            const char* name) {
+  napi_value value = Field(object, name);
+  return IsNull(value) ? nullptr : String(value, name);
+}
+
+void SpecReader::OptionalDataField(napi_value object, const char* name,
+                                   const void** ret_data, size_t* ret_size) {
+  napi_value value = Field(object, name);
+  if (!IsNull(value)) Data(value, name, ret_data, ret_size);
+}
+
+int SpecReader::Finish(struct gbx_err* err) {
+  for (const PendingData& pending : pending_) {
+    if (failed_) break;
+    bool is_buffer = false;
+    void* data = nullptr;
+    size_t size = 0;
+    if (pending.value == nullptr ||
+        napi_is_buffer(env_, pending.value, &is_buffer) != napi_ok ||
+        !is_buffer ||
+        napi_get_buffer_info(env_, pending.value, &data, &size) != napi_ok) {
+      Fail(pending.name, "a Buffer");
+      break;
+    }
+    /* An empty one is not an absent one. */
+    *pending.data = data == nullptr ? "" : data;
+    *pending.size = size;
+  }
+  if (!failed_) return 0;
+  *err = err_;
+  return -1;
+}
+
+/* ---- Specs --------------------------------------------------------------- */
+
+static void ReadVersion(SpecReader* reader, napi_value value) {
+  if (reader->NumberField(value, "version") != kSpecVersion) {
+    reader->Fail("version", "1 (lib/ and the addon are of different builds)");
+  }
+}
+
+static void ReadLimits(SpecReader* reader, napi_value value,
+                       struct gbx_limits* limits) {
+  limits->memory_bytes = reader->NumberField(value, "memoryBytes");
+  limits->pids = reader->NumberField(value, "pids");
+  limits->cpu_millis = reader->NumberField(value, "cpuMillis");
+}
+
+static void ReadEntry(SpecReader* reader, napi_value value,
+                      struct gbx_entry* entry) {
+  static constexpr struct {
+    const char* name;
+    enum gbx_entry_kind kind;
+  } kKinds[] = {{"dir", GBX_ENTRY_DIR},
+                {"bind", GBX_ENTRY_BIND},
+                {"symlink", GBX_ENTRY_SYMLINK},
+                {"file", GBX_ENTRY_FILE}};
+  const char* name = reader->StringField(value, "kind");
+  bool known = false;
+  for (const auto& kind : kKinds) {
+    if (strcmp(kind.name, name) != 0) continue;
+    entry->kind = kind.kind;
+    known = true;
+  }
+  if (!known)
+    reader->Fail("kind", "\"dir\", \"bind\", \"symlink\" or \"file\"");
+  entry->target = reader->StringField(value, "target");
+  entry->source =
+      entry->kind == GBX_ENTRY_BIND || entry->kind == GBX_ENTRY_SYMLINK
+          ? reader->StringField(value, "source")
+          : nullptr;
+  if (entry->kind == GBX_ENTRY_FILE) {
+    reader->Data(reader->Field(value, "data"), "data", &entry->data,
+                 &entry->size);
+  }
+}
+
+void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec) {
+  ReadVersion(reader, value);
+  napi_value entries = reader->Field(value, "entries");
+  uint32_t length = reader->Length(entries, "entries");
+  spec->entries.resize(length); /* once: Finish() fills in the data later */
+  for (uint32_t i = 0; i < length; i++) {
+    ReadEntry(reader, reader->Item(entries, i, "entries"), &spec->entries[i]);
+  }
+  struct gbx_session_options* options = &spec->options;
+  options->entries = spec->entries.data();
+  options->entry_count = length;
+  options->workspace = reader->OptionalStringField(value, "workspace");
+  options->temp_dir = reader->StringField(value, "tempDir");
+  ReadLimits(reader, value, &options->limits);
+  options->enforce_limits = reader->BoolField(value, "enforceLimits");
+}
+
+void ReadWantOutput(SpecReader* reader, napi_value value, bool want[2]) {
+  if (reader->Length(value, "wantOutput") != 2) {
+    reader->Fail("wantOutput", "two booleans");
+  }
+  for (uint32_t i = 0; i < 2; i++) {
+    want[i] = reader->Bool(reader->Item(value, i, "wantOutput"), "wantOutput");
+  }
+}
+
+void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec) {
+  ReadVersion(reader, value);
+  struct gbx_run_options* options = &spec->options;
+  options->argv = reader->StringList(reader->Field(value, "argv"), "argv");
+  if (options->argv[0] == nullptr) reader->Fail("argv", "at least one item");
+  options->env = reader->StringList(reader->Field(value, "env"), "env");
+  options->cwd = reader->OptionalStringField(value, "cwd");
+  options->timeout_ms = reader->NumberField(value, "timeoutMs");
+  options->max_output_bytes = reader->NumberField(value, "maxOutputBytes");
+  ReadLimits(reader, value, &options->limits);
+  options->control = reader->BoolField(value, "control");
+  options->kernel = reader->BoolField(value, "kernel");
+  options->track_files = reader->BoolField(value, "trackFiles");
+  reader->OptionalDataField(value, "cell", &options->cell.data,
+                            &options->cell.size);
+  reader->OptionalDataField(value, "script", &options->script.data,
+                            &options->script.size);
+  ReadWantOutput(reader, reader->Field(value, "wantOutput"), spec->want_output);
+}
+
+}  // namespace gbx

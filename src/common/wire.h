@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_COMMON_WIRE_H_
+#define SRC_COMMON_WIRE_H_
+
+/* The messages between engine, keeper, launcher, init and payload.
+ *
+ * All sockets are SOCK_SEQPACKET: one message, one send. A message starts with
+ * struct gbx_msg_head and is at most GBX_MSG_MAX bytes; descriptors travel
+ * with it. What does not fit goes into a sealed memfd.
+ *
+ *   engine -> keeper     TEMP_ADD, TEMP_DROP, TEMP_FORGET
+ *   keeper -> engine     KEEPER_UP or FAILED
+ *   engine -> launcher   CONFIG, ROOT, WORKSPACE, WORKSPACE_DROP, RUN, CANCEL
+ *   launcher -> engine   LAUNCHER_UP or FAILED; DONE; STARTED; END
+ *   launcher -> keeper   TREE, LEAF_MAKE, LEAF_SET (each answered by DONE),
+ *                        LEAF_DROP
+ *   init -> launcher     BOX_READY or FAILED; BOX_END
+ *   launcher -> init     GO; init -> payload: GO
+ *   payload -> init      PAYLOAD_READY, EXECUTING, FAILED
+ *
+ * Both ends are built from one tree; the version catches a launcher of
+ * another build. */
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define GBX_WIRE_MAGIC   0x31584247u /* "GBX1" */
+#define GBX_WIRE_VERSION 1
+#define GBX_MSG_MAX      8192
+#define GBX_MSG_FDS      10
+
+/* Descriptors at which a role of the launcher executable finds its sockets. */
+#define GBX_FD_ENGINE 3 /* keeper, launcher: to the engine */
+#define GBX_FD_PEER   4 /* keeper: the launcher's engine socket, handed on;
+                         * launcher: to the keeper */
+
+enum gbx_msg_type {
+  GBX_M_FAILED = 1,
+  GBX_M_KEEPER_UP,
+  GBX_M_LAUNCHER_UP,
+  GBX_M_TEMP_ADD,
+  GBX_M_TEMP_DROP,
+  GBX_M_TEMP_FORGET,
+  GBX_M_CONFIG,
+  GBX_M_ROOT,
+  GBX_M_WORKSPACE,
+  GBX_M_WORKSPACE_DROP,
+  GBX_M_RUN,
+  GBX_M_CANCEL,
+  GBX_M_DONE,
+  GBX_M_STARTED,
+  GBX_M_END,
+  GBX_M_TREE,
+  GBX_M_LEAF_MAKE,
+  GBX_M_LEAF_SET,
+  GBX_M_LEAF_DROP,
+  GBX_M_BOX_READY,
+  GBX_M_BOX_END,
+  GBX_M_GO,
+  GBX_M_PAYLOAD_READY,
+  GBX_M_EXECUTING,
+};
+
+struct gbx_msg_head {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t type; /* enum gbx_msg_type */
+  uint32_t size; /* of the whole message */
+  uint32_t id;   /* whose: a run, root, workspace or leaf; 0 if none */
+};
+
+/* FAILED, DONE (code GBX_OK: it worked). */
+struct gbx_msg_result {
+  struct gbx_msg_head head;
+  struct gbx_err err;
+};
+
+/* What of a rung of the limits ladder is to be had. */
+enum gbx_controllers {
+  GBX_CTL_MEMORY = 1,
+  GBX_CTL_PIDS = 2,
+  GBX_CTL_CPU = 4,
+};
+
+struct gbx_msg_keeper_up {
+  struct gbx_msg_head head;
+  uint32_t rooted;      /* the keeper is root and boxes map to box_uid */
+  uint32_t box_uid;     /* host uid of everything in a box */
+  uint32_t controllers; /* enum gbx_controllers, by cgroup */
+};
+
+struct gbx_msg_path {
+  struct gbx_msg_head head;
+  char path[PATH_MAX];
+};
+
+/* CONFIG. Descriptors: the payload's filter, init's filter (sealed memfds of
+ * struct sock_filter). */
+struct gbx_msg_config {
+  struct gbx_msg_head head;
+  uint32_t notify; /* the payload's kill set answers with USER_NOTIF */
+  uint32_t leaves; /* the keeper said that it can make cgroup leaves */
+};
+
+/* ROOT: one descriptor, a memfd of struct gbx_wire_entry records. */
+struct gbx_msg_root {
+  struct gbx_msg_head head;
+};
+
+/* Each record is followed by target, source and data; both strings end with a
+ * NUL that their length counts. */
+struct gbx_wire_entry {
+  uint32_t kind; /* enum gbx_entry_kind */
+  uint32_t target_size;
+  uint32_t source_size;
+  uint32_t data_size;
+};
+
+struct gbx_msg_workspace {
+  struct gbx_msg_head head;
+  uint32_t temporary;
+  uint64_t dev, ino; /* what `path` must turn out to be */
+  char path[PATH_MAX];
+};
+
+/* TREE: the launcher asks the keeper for a detached tree. */
+enum gbx_tree_kind { GBX_TREE_ROOT_PART = 1, GBX_TREE_WORKSPACE = 2 };
+struct gbx_msg_tree {
+  struct gbx_msg_head head;
+  uint32_t kind;
+  uint32_t temporary;
+  uint64_t dev, ino; /* workspace */
+  char path[PATH_MAX];
+};
+
+/* 0 lifts a limit. */
+struct gbx_wire_limits {
+  uint64_t memory_bytes;
+  uint64_t pids;
+  uint64_t cpu_millis;
+};
+
+/* LEAF_MAKE (DONE's descriptors: enum gbx_leaf_fd, then the cgroup.procs of
+ * each hierarchy) and LEAF_SET. head.id: the leaf's number. */
+struct gbx_msg_leaf {
+  struct gbx_msg_head head;
+  struct gbx_wire_limits limits;
+};
+enum gbx_leaf_fd {
+  GBX_LEAF_OOM_CONTROL,
+  GBX_LEAF_OOM_EVENT,
+  GBX_LEAF_MAX_USAGE,
+  GBX_LEAF_CPU_USAGE,
+  GBX_LEAF_FDS, /* that many stay open in the launcher */
+};
+
+/* RUN. Descriptors: the exec blob, stdout, stderr, and with GBX_RUN_FD3 what
+ * becomes descriptor 3. */
+enum gbx_run_flags {
+  GBX_RUN_FD3 = 1,
+  GBX_RUN_NO_CGROUP = 2,
+};
+struct gbx_msg_run {
+  struct gbx_msg_head head;
+  uint32_t root;
+  uint32_t workspace;
+  uint32_t flags;
+  struct gbx_wire_limits limits;
+};
+
+/* The exec blob: this, then cwd, argv and env, each string NUL-terminated. */
+struct gbx_exec_head {
+  uint32_t magic;
+  uint32_t argc;
+  uint32_t envc;
+};
+
+/* STARTED: one descriptor, init's pidfd. */
+struct gbx_msg_started {
+  struct gbx_msg_head head;
+};
+
+/* BOX_END, as init saw it. */
+struct gbx_msg_box_end {
+  struct gbx_msg_head head;
+  int32_t wait_code;   /* CLD_EXITED, CLD_KILLED or CLD_DUMPED */
+  int32_t wait_status; /* exit code or signal */
+  uint64_t cpu_us;
+  uint64_t max_memory_bytes;
+  struct gbx_err err; /* not GBX_OK: the payload did not come to execute */
+};
+
+/* END, as the launcher knows it. */
+struct gbx_msg_end {
+  struct gbx_msg_head head;
+  uint32_t reported; /* init reported; otherwise the box was killed */
+  int32_t wait_code;
+  int32_t wait_status;
+  uint32_t oom;
+  uint32_t escape;
+  int32_t escape_syscall; /* -1: not known */
+  uint32_t escape_arch;
+  uint64_t cpu_us;
+  uint64_t max_memory_bytes;
+  struct gbx_err err; /* GBX_E_EXEC: of the payload; others: of the box */
+};
+
+/* GO, to init. Descriptors: the workspace's tree, then as in RUN. init hands
+ * it on to the payload without the tree. */
+struct gbx_msg_go {
+  struct gbx_msg_head head;
+  uint32_t flags;        /* enum gbx_run_flags */
+  uint64_t pids;         /* RLIMIT_NPROC to lower to; 0: leave */
+  uint64_t memory_bytes; /* for the sizes of the box's tmpfs */
+};
+
+/* Any message, for receiving. */
+union gbx_msg {
+  struct gbx_msg_head head;
+  struct gbx_msg_result result;
+  struct gbx_msg_keeper_up keeper_up;
+  struct gbx_msg_path path;
+  struct gbx_msg_config config;
+  struct gbx_msg_workspace workspace;
+  struct gbx_msg_tree tree;
+  struct gbx_msg_leaf leaf;
+  struct gbx_msg_run run;
+  struct gbx_msg_box_end box_end;
+  struct gbx_msg_end end;
+  struct gbx_msg_go go;
+  char bytes[GBX_MSG_MAX];
+};
+
+struct gbx_fds {
+  int count;
+  int fd[GBX_MSG_FDS];
+};
+
+void gbx_fds_close(struct gbx_fds* fds);
+
+/* Takes descriptor `index` out of the set; -1 if there is none. */
+int gbx_fds_steal(struct gbx_fds* fds, int index);
+
+/* Fills magic, version, type, size and id of a message. */
+#define GBX_MSG_INIT(message, kind, number) \
+  gbx_msg_head_init(&(message)->head, kind, sizeof *(message), number)
+void gbx_msg_head_init(struct gbx_msg_head* head, enum gbx_msg_type type,
+                       size_t size, uint32_t id);
+
+/* Sends one message with copies of `count` descriptors. Returns 0 or a
+ * negative errno (-EAGAIN on a full non-blocking socket). */
+int gbx_msg_send(int socket_fd, const struct gbx_msg_head* head,
+                 const int* fds, int count);
+
+/* Receives one message and its descriptors (close-on-exec). Returns 1, 0 at
+ * the end of the stream, or a negative errno: -EBADMSG if it is none of ours
+ * (its descriptors are closed). A short message is padded with zeroes. */
+int gbx_msg_recv(int socket_fd, union gbx_msg* ret_message,
+                 struct gbx_fds* ret_fds);
+
+#endif  // SRC_COMMON_WIRE_H_

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Frames of docs/protocol.md. Everything read here was written by a process
+ * that runs hostile code: lengths are checked before memory is taken. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/fd.h"
+#include "engine/internal.h"
+
+#define FRAME_MAX (64u << 20)
+
+static uint32_t little_endian(const uint8_t* bytes) {
+  return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
+         (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+static void put_little_endian(uint8_t* bytes, uint32_t value) {
+  for (int i = 0; i < 4; i++) bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+/* The header is complete. Results beyond the cell's budget are read away. */
+static bool begin_body(struct gbx__control* control) {
+  size_t size = little_endian(control->head);
+  control->type = little_endian(control->head + 4);
+  if (size > FRAME_MAX || (control->type != GBX_FRAME_RESULT &&
+                           control->type != GBX_FRAME_DONE))
+    return false;
+  control->body_size = size;
+  control->body_have = 0;
+  if (control->type == GBX_FRAME_RESULT) {
+    if (size > control->budget) {
+      control->dropped = true;
+      control->body = NULL;
+      return true;
+    }
+    control->budget -= size;
+  }
+  /* One more: an empty body is no NULL, and text may be terminated. */
+  control->body = malloc(size + 1);
+  return control->body != NULL;
+}
+
+enum gbx__control_event gbx__control_read(struct gbx__control* control) {
+  for (;;) {
+    uint8_t away[4096];
+    uint8_t* into;
+    size_t want;
+    if (control->head_size < sizeof control->head) {
+      into = control->head + control->head_size;
+      want = sizeof control->head - control->head_size;
+    } else {
+      want = control->body_size - control->body_have;
+      into = control->body != NULL ? control->body + control->body_have : away;
+      if (control->body == NULL && want > sizeof away) want = sizeof away;
+    }
+    ssize_t count =
+        want == 0 ? 0 : RETRY(recv(control->fd, into, want, MSG_DONTWAIT));
+    if (count < 0) return errno == EAGAIN ? CONTROL_NOTHING : CONTROL_END;
+    if (count == 0 && want > 0) return CONTROL_END;
+    if (control->head_size < sizeof control->head) {
+      control->head_size += (size_t)count;
+      if (control->head_size == sizeof control->head && !begin_body(control))
+        return CONTROL_FAULT;
+      if (control->head_size < sizeof control->head) continue;
+      if (control->body_size > 0) continue;
+    } else {
+      control->body_have += (size_t)count;
+      if (control->body_have < control->body_size) continue;
+    }
+    if (control->body != NULL) return CONTROL_FRAME;
+    gbx__control_next(control); /* a dropped one */
+  }
+}
+
+void gbx__control_next(struct gbx__control* control) {
+  free(control->body);
+  control->body = NULL;
+  control->head_size = control->body_size = control->body_have = 0;
+}
+
+int gbx__control_send(struct gbx__control* control, const void* body,
+                      size_t size, bool shut_when_sent, struct gbx_err* err) {
+  if (size > FRAME_MAX)
+    return gbx_fail(err, GBX_E_TOO_LARGE, 0, "cell",
+                    "%zu bytes of code; at most %u", size, FRAME_MAX);
+  free(control->out);
+  control->out = malloc(size + 8);
+  if (control->out == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "cell");
+  put_little_endian(control->out, (uint32_t)size);
+  put_little_endian(control->out + 4, GBX_FRAME_CELL);
+  memcpy(control->out + 8, body, size);
+  control->out_size = size + 8;
+  control->out_sent = 0;
+  control->shut_when_sent = shut_when_sent;
+  (void)gbx__control_flush(control); /* the caller polls for the rest */
+  return 0;
+}
+
+bool gbx__control_flush(struct gbx__control* control) {
+  while (control->out_sent < control->out_size) {
+    ssize_t count = RETRY(send(control->fd, control->out + control->out_sent,
+                               control->out_size - control->out_sent,
+                               MSG_NOSIGNAL | MSG_DONTWAIT));
+    if (count < 0 && errno == EAGAIN) return true;
+    if (count < 0) break; /* the driver is gone: its end will say so */
+    control->out_sent += (size_t)count;
+  }
+  free(control->out);
+  control->out = NULL;
+  control->out_size = control->out_sent = 0;
+  if (control->shut_when_sent) (void)shutdown(control->fd, SHUT_WR);
+  control->shut_when_sent = false;
+  return false;
+}
+
+void gbx__control_close(struct gbx__control* control) {
+  gbx__poll_close(&control->poll);
+  fd_close(&control->fd);
+  free(control->out);
+  control->out = NULL;
+  gbx__control_next(control);
+}

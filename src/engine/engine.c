@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fd.h"
+#include "engine/internal.h"
+#include "engine/seccomp_filter.h"
+
+/* How long the end of the engine waits for the keeper to clean up. */
+#define CLEAN_UP_PATIENCE_MS 2000
+
+/* ---- Handles ----------------------------------------------------------- */
+
+static void free_handle(uv_handle_t* handle) {
+  free(handle);
+}
+
+uv_poll_t* gbx__poll_new(struct gbx_engine* engine, int fd, void* data) {
+  uv_poll_t* poll = malloc(sizeof *poll);
+  if (poll == NULL) return NULL;
+  if (uv_poll_init(&engine->loop, poll, fd) != 0) {
+    free(poll);
+    return NULL;
+  }
+  poll->data = data;
+  return poll;
+}
+
+void gbx__poll_close(uv_poll_t** poll) {
+  if (*poll == NULL) return;
+  uv_close((uv_handle_t*)*poll, free_handle);
+  *poll = NULL;
+}
+
+uv_timer_t* gbx__timer_new(struct gbx_engine* engine, void* data) {
+  uv_timer_t* timer = malloc(sizeof *timer);
+  if (timer == NULL) return NULL;
+  (void)uv_timer_init(&engine->loop, timer); /* cannot fail */
+  timer->data = data;
+  return timer;
+}
+
+void gbx__timer_close(uv_timer_t** timer) {
+  if (*timer == NULL) return;
+  uv_close((uv_handle_t*)*timer, free_handle);
+  *timer = NULL;
+}
+
+static void do_work(uv_work_t* request) {
+  struct gbx__work* work = (struct gbx__work*)request;
+  work->work(work);
+}
+
+static void work_is_done(uv_work_t* request, int status) {
+  (void)status; /* nobody cancels */
+  struct gbx__work* work = (struct gbx__work*)request;
+  work->done(work);
+}
+
+void gbx__work_start(struct gbx_engine* engine, struct gbx__work* work) {
+  (void)uv_queue_work(&engine->loop, &work->request, do_work, work_is_done);
+}
+
+/* ---- Filters ----------------------------------------------------------- */
+
+static int make_filter(bool init, bool notify, struct gbx_bytes* ret_filter,
+                       struct gbx_err* err) {
+  struct gbx__filter_options options = {.init = init, .notify = notify};
+  uint8_t* program;
+  size_t size;
+  int result = gbx__filter_compile(&options, &program, &size, err);
+  if (result < 0) return result;
+  *ret_filter = (struct gbx_bytes){program, size};
+  return 0;
+}
+
+int gbx__engine_make_filters(struct gbx_engine* engine, struct gbx_err* err) {
+  if (engine->filters_made) return 0;
+  engine->notify = gbx__filter_can_notify();
+  int result =
+      make_filter(false, engine->notify, &engine->payload_filter, err);
+  if (result == 0) result = make_filter(true, false, &engine->init_filter, err);
+  engine->filters_made = result == 0;
+  return result;
+}
+
+/* ---- The thread -------------------------------------------------------- */
+
+void gbx__engine_post(struct gbx_engine* engine, struct gbx__task* task) {
+  task->next = NULL;
+  uv_mutex_lock(&engine->mutex);
+  *engine->last_task = task;
+  engine->last_task = &task->next;
+  uv_mutex_unlock(&engine->mutex);
+  (void)uv_async_send(&engine->wake);
+}
+
+uint32_t gbx__engine_next_id(struct gbx_engine* engine) {
+  uv_mutex_lock(&engine->mutex);
+  uint32_t id = engine->next_id++;
+  uv_mutex_unlock(&engine->mutex);
+  return id;
+}
+
+static struct gbx__task* take_tasks(struct gbx_engine* engine) {
+  uv_mutex_lock(&engine->mutex);
+  struct gbx__task* tasks = engine->first_task;
+  engine->first_task = NULL;
+  engine->last_task = &engine->first_task;
+  uv_mutex_unlock(&engine->mutex);
+  return tasks;
+}
+
+static void on_wake(uv_async_t* wake) {
+  struct gbx_engine* engine = wake->data;
+  struct gbx__task* task = take_tasks(engine);
+  while (task != NULL) {
+    struct gbx__task* next = task->next;
+    task->perform(engine, task);
+    task = next;
+  }
+}
+
+static void run_thread(void* argument) {
+  struct gbx_engine* engine = argument;
+  (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
+}
+
+int gbx_engine_new(const struct gbx_engine_options* options,
+                   struct gbx_engine** ret_engine, struct gbx_err* err) {
+  struct gbx_engine* engine = calloc(1, sizeof *engine);
+  if (engine == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "engine");
+  if (snprintf(engine->launcher_path, sizeof engine->launcher_path, "%s",
+               options->launcher_path) >= (int)sizeof engine->launcher_path) {
+    free(engine);
+    return gbx_fail(err, GBX_E_START, ENAMETOOLONG, "launcher", "its path");
+  }
+  engine->last_task = &engine->first_task;
+  engine->next_id = 1;
+  gbx__client_init(&engine->client);
+  int result = uv_loop_init(&engine->loop);
+  if (result != 0) {
+    free(engine);
+    return gbx_fail(err, GBX_E_START, -result, "uv_loop_init", "engine");
+  }
+  (void)uv_mutex_init(&engine->mutex); /* fails for want of memory only */
+  (void)uv_async_init(&engine->loop, &engine->wake, on_wake);
+  engine->wake.data = engine;
+  result = uv_thread_create(&engine->thread, run_thread, engine);
+  if (result != 0) {
+    uv_close((uv_handle_t*)&engine->wake, NULL);
+    (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&engine->loop);
+    uv_mutex_destroy(&engine->mutex);
+    free(engine);
+    return gbx_fail(err, GBX_E_START, -result, "uv_thread_create", "engine");
+  }
+  *ret_engine = engine;
+  return 0;
+}
+
+/* The keeper did not come to an end in time: it goes on by itself. */
+static void stop_waiting(uv_timer_t* timer) {
+  struct gbx_engine* engine = timer->data;
+  gbx__poll_close(&engine->client.keeper_end);
+  fd_close(&engine->client.keeper_pidfd);
+  uv_close((uv_handle_t*)timer, free_handle);
+}
+
+static void close_engine(struct gbx_engine* engine, struct gbx__task* task) {
+  free(task);
+  struct gbx_err err = {0};
+  (void)gbx_fail(&err, GBX_E_CLOSED, 0, "engine", "is closing");
+  engine->closing = true;
+  gbx__sessions_abandon(engine, &err);
+  gbx__client_stop(engine, &err);
+  uv_close((uv_handle_t*)&engine->wake, NULL);
+  /* The loop ends with its last handle: the keeper's pidfd, or this timer. */
+  uv_timer_t* patience = gbx__timer_new(engine, engine);
+  if (engine->client.keeper_end == NULL || patience == NULL) {
+    if (patience != NULL) uv_close((uv_handle_t*)patience, free_handle);
+    if (engine->client.keeper_end != NULL)
+      gbx__poll_close(&engine->client.keeper_end);
+    return;
+  }
+  (void)uv_timer_start(patience, stop_waiting, CLEAN_UP_PATIENCE_MS, 0);
+  uv_unref((uv_handle_t*)patience);
+}
+
+static void close_left_over(uv_handle_t* handle, void* argument) {
+  (void)argument;
+  if (!uv_is_closing(handle)) uv_close(handle, free_handle);
+}
+
+void gbx_engine_free(struct gbx_engine* engine) {
+  if (engine == NULL) return;
+  struct gbx__task* task = calloc(1, sizeof *task);
+  if (task == NULL) return; /* the process is about to fail anyway */
+  task->perform = close_engine;
+  gbx__engine_post(engine, task);
+  (void)uv_thread_join(&engine->thread);
+  /* Tasks that came too late: nobody waits for them any more. */
+  struct gbx__task* late = take_tasks(engine);
+  while (late != NULL) {
+    struct gbx__task* next = late->next;
+    late->perform(engine, late);
+    late = next;
+  }
+  uv_walk(&engine->loop, close_left_over, NULL);
+  (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
+  (void)uv_loop_close(&engine->loop);
+  uv_mutex_destroy(&engine->mutex);
+  fd_close(&engine->client.keeper_pidfd);
+  free((void*)engine->payload_filter.data);
+  free((void*)engine->init_filter.data);
+  free(engine);
+}

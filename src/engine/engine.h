@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_ENGINE_ENGINE_H_
+#define SRC_ENGINE_ENGINE_H_
+
+/* The engine: runs payloads in boxes, from any one process, without ever
+ * forking in it.
+ *
+ * Life cycle
+ * ----------
+ *   struct gbx_engine* engine;
+ *   gbx_engine_new(&options, &engine, &err);   starts the engine's thread
+ *   gbx_session_open(engine, &so, cb, data);   cb: session, or why not
+ *   gbx_run_start(session, &ro, &events, data) any number, at the same time
+ *   gbx_session_close(session, cb, data);      kills what runs, then cb
+ *   gbx_engine_free(engine);                   blocks until all is gone
+ *
+ * Threads
+ * -------
+ * Every function here may be called from any thread and returns at once, with
+ * the exceptions that say "blocks". Every callback is called on the engine's
+ * thread, never from inside the call that takes it, and must not block. It may
+ * call functions of this header, gbx_engine_free excepted.
+ *
+ * Ownership
+ * ---------
+ * Options and everything they point to are copied before the call returns.
+ * What a callback is given belongs to the engine and ends with the callback,
+ * where the callback's comment does not say otherwise.
+ *
+ * Kernel floor: Linux 5.15. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gbx_engine;
+struct gbx_session;
+struct gbx_run;
+
+/* ---- Engine ------------------------------------------------------------ */
+
+struct gbx_engine_options {
+  const char* launcher_path; /* absolute path of the launcher executable */
+};
+
+/* Starts the engine's thread. The keeper and the launcher start with the first
+ * session, and again after they died. GBX_E_NO_MEMORY, GBX_E_START. */
+int gbx_engine_new(const struct gbx_engine_options* options,
+                   struct gbx_engine** ret_engine, struct gbx_err* err);
+
+/* Ends every run and session (their callbacks come first, with GBX_E_CLOSED),
+ * lets the keeper clean up, joins the thread. Blocks; takes NULL. Pointers to
+ * sessions and runs are dead afterwards. */
+void gbx_engine_free(struct gbx_engine* engine);
+
+/* ---- Session ----------------------------------------------------------- */
+
+/* What a root is made of, in order. Targets are absolute paths in the box. */
+enum gbx_entry_kind {
+  GBX_ENTRY_DIR = 1,     /* an empty folder at target */
+  GBX_ENTRY_BIND = 2,    /* host file or folder `source`, read-only */
+  GBX_ENTRY_SYMLINK = 3, /* target is a symlink with the text `source` */
+  GBX_ENTRY_FILE = 4,    /* a read-only file with the given data */
+};
+
+struct gbx_entry {
+  enum gbx_entry_kind kind;
+  const char* target;
+  const char* source; /* BIND, SYMLINK */
+  const void* data;   /* FILE */
+  size_t size;
+};
+
+/* 0 lifts a limit. */
+struct gbx_limits {
+  uint64_t memory_bytes;
+  uint64_t pids;
+  uint64_t cpu_millis; /* thousandths of a core */
+};
+
+struct gbx_session_options {
+  const struct gbx_entry* entries;
+  size_t entry_count;
+  const char* workspace; /* absolute path, made if missing; NULL: temporary */
+  const char* temp_dir;  /* absolute; where a temporary workspace is made */
+  struct gbx_limits limits;
+  bool enforce_limits; /* false: no cgroup */
+};
+
+enum gbx_enforcement {
+  GBX_ENFORCED_NONE = 0,
+  GBX_ENFORCED_KERNEL = 1,
+  GBX_ENFORCED_WATCHDOG = 2,
+  GBX_ENFORCED_LIFTED = 3, /* the caller lifted it */
+};
+
+struct gbx_session_info {
+  const char* workspace; /* absolute host path */
+  enum gbx_enforcement memory, pids, cpus;
+};
+
+/* `session` is NULL if it could not be opened: then `err` says why. A session
+ * stays valid until gbx_session_close's callback. */
+typedef void (*gbx_session_open_cb)(void* data, const struct gbx_err* err,
+                                    struct gbx_session* session,
+                                    const struct gbx_session_info* info);
+typedef void (*gbx_done_cb)(void* data, const struct gbx_err* err);
+
+/* Prepares the root (once per distinct list of entries) and the workspace.
+ * Callback: GBX_E_START, GBX_E_SETUP, GBX_E_WORKSPACE, GBX_E_LIMIT,
+ * GBX_E_UNSUPPORTED, GBX_E_CLOSED. */
+int gbx_session_open(struct gbx_engine* engine,
+                     const struct gbx_session_options* options,
+                     gbx_session_open_cb cb, void* data, struct gbx_err* err);
+
+/* Kills what runs (those runs end with GBX_E_CLOSED, before cb), removes a
+ * temporary workspace, frees the session after cb. Once per session. */
+void gbx_session_close(struct gbx_session* session, gbx_done_cb cb, void* data);
+
+/* ---- Run --------------------------------------------------------------- */
+
+struct gbx_bytes {
+  const void* data;
+  size_t size;
+};
+
+struct gbx_run_options {
+  const char* const* argv; /* NULL-terminated, at least one */
+  const char* const* env;  /* NULL-terminated "NAME=value"; all of it */
+  const char* cwd;         /* absolute path in the box; NULL: /workspace */
+  uint64_t timeout_ms;     /* at least 1; kernel: 0, cells have their own */
+  uint64_t max_output_bytes; /* for stdout and stderr each */
+  struct gbx_limits limits;
+  bool control;  /* descriptor 3 is the driver's control socket */
+  bool track_files;
+  /* With `control` and no `kernel`: the one cell's frame body, sent at once,
+   * after which the engine closes its sending side. */
+  struct gbx_bytes cell;
+  bool kernel; /* many cells, by gbx_run_cell */
+  /* Bytes for a sealed memfd at descriptor 3, for a script too long for argv.
+   * Not together with `control`. */
+  struct gbx_bytes script;
+};
+
+enum gbx_stream { GBX_STDOUT = 0, GBX_STDERR = 1 };
+
+enum gbx_fault {
+  GBX_FAULT_NONE = 0,
+  GBX_FAULT_TIMEOUT = 1,
+  GBX_FAULT_OOM = 2,
+  GBX_FAULT_ESCAPE = 3,
+  GBX_FAULT_KILLED = 4,
+};
+
+enum gbx_change { GBX_CREATED = 1, GBX_MODIFIED = 2, GBX_DELETED = 3 };
+
+struct gbx_changed_file {
+  const char* path; /* bytes, relative to the workspace, NUL-terminated */
+  uint64_t size;
+  enum gbx_change change;
+};
+
+struct gbx_output {
+  const uint8_t* data;
+  size_t size;
+  bool truncated;
+};
+
+struct gbx_run_result {
+  struct gbx_output output[2]; /* by enum gbx_stream */
+  int exit_code;               /* 0-255; 128+n for a signal */
+  int signal;                  /* 0, or the number */
+  enum gbx_fault fault;
+  int fault_syscall;     /* number, or -1 */
+  uint32_t fault_arch;   /* AUDIT_ARCH_... of fault_syscall */
+  struct gbx_err exec;   /* code GBX_E_EXEC if argv could not be executed */
+  bool frames_truncated; /* a result frame was dropped for want of room */
+  uint64_t duration_us;
+  uint64_t max_memory_bytes; /* 0: not known */
+  uint64_t cpu_us;           /* 0: not known */
+  const struct gbx_changed_file* files;
+  size_t file_count;
+};
+
+struct gbx_cell_result {
+  struct gbx_output output[2];
+  struct gbx_bytes done; /* body of the driver's DONE frame; NULL if none */
+  enum gbx_fault fault;  /* not NONE: the kernel is gone */
+  int fault_syscall;
+  uint32_t fault_arch;
+  bool frames_truncated;
+  uint64_t duration_us;
+  const struct gbx_changed_file* files;
+  size_t file_count;
+};
+
+/* Frame types of the driver's control socket (docs/protocol.md). */
+enum gbx_frame {
+  GBX_FRAME_CELL = 1,   /* engine -> driver */
+  GBX_FRAME_RESULT = 2, /* driver -> engine: one rich result */
+  GBX_FRAME_DONE = 3,   /* driver -> engine: the cell ended */
+};
+
+/* Called in this order for a run: any mix of on_output, on_frame and on_cell,
+ * then on_end once; the run is freed after it. Every member may be NULL but
+ * on_end. `data` is the pointer given to gbx_run_start. */
+struct gbx_run_events {
+  /* There is output that gbx_run_take_output has not handed over. Not called
+   * again before that function was called. */
+  void (*on_output)(void* data);
+  void (*on_frame)(void* data, enum gbx_frame type, const uint8_t* body,
+                   size_t size);
+  /* One per gbx_run_cell, in order. err: GBX_E_KERNEL_DEAD, GBX_E_PROTOCOL,
+   * GBX_E_CLOSED; result is then NULL. */
+  void (*on_cell)(void* data, void* cell_data, const struct gbx_err* err,
+                  const struct gbx_cell_result* result);
+  /* err: the sandbox failed (GBX_E_SETUP, _DIED, _CLOSED, _ABORTED, ...);
+   * result is then NULL. */
+  void (*on_end)(void* data, const struct gbx_err* err,
+                 const struct gbx_run_result* result);
+};
+
+/* Starts one payload in a box of its own. The run is valid until its on_end
+ * returned. GBX_E_NO_MEMORY, GBX_E_INVALID. */
+int gbx_run_start(struct gbx_session* session,
+                  const struct gbx_run_options* options,
+                  const struct gbx_run_events* events, void* data,
+                  struct gbx_run** ret_run, struct gbx_err* err);
+
+/* Queues a cell for a run with `kernel`: `body` is the CELL frame's body. */
+int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
+                 uint64_t timeout_ms, uint64_t max_output_bytes,
+                 bool track_files, void* cell_data, struct gbx_err* err);
+
+/* Ends the run: on_end comes with GBX_E_ABORTED, unless it had ended. */
+void gbx_run_abort(struct gbx_run* run);
+
+/* Copies what `stream` captured since the last call. The caller frees
+ * *ret_data with free(). Returns the number of bytes, 0 if there are none
+ * (*ret_data is then NULL), or a negative errno. */
+long gbx_run_take_output(struct gbx_run* run, enum gbx_stream stream,
+                         uint8_t** ret_data);
+
+/* ---- Workspace files ---------------------------------------------------- */
+
+/* All paths are bytes relative to the workspace. They never leave it: no
+ * symlink is followed. The work is done on a worker thread; the callback comes
+ * on the engine's thread. Errors: GBX_E_PATH, GBX_E_NOT_FOUND,
+ * GBX_E_NOT_REGULAR, GBX_E_TOO_LARGE, GBX_E_BUSY, GBX_E_IO, GBX_E_CLOSED. */
+
+struct gbx_file_entry {
+  const char* path; /* relative to the workspace */
+  uint64_t size;
+  int64_t mtime_ns;
+};
+
+typedef void (*gbx_read_cb)(void* data, const struct gbx_err* err,
+                            const uint8_t* bytes, size_t size);
+typedef void (*gbx_list_cb)(void* data, const struct gbx_err* err,
+                            const struct gbx_file_entry* files, size_t count);
+
+/* Makes missing parents; replaces the file in one step (temporary + rename). */
+int gbx_session_write_file(struct gbx_session* session, const char* path,
+                           const void* bytes, size_t size, gbx_done_cb cb,
+                           void* data, struct gbx_err* err);
+int gbx_session_read_file(struct gbx_session* session, const char* path,
+                          uint64_t max_bytes, gbx_read_cb cb, void* data,
+                          struct gbx_err* err);
+/* Regular files below `path` ("" for all), without `.deps`, sorted by path. */
+int gbx_session_list_files(struct gbx_session* session, const char* path,
+                           gbx_list_cb cb, void* data, struct gbx_err* err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // SRC_ENGINE_ENGINE_H_

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_ENGINE_INTERNAL_H_
+#define SRC_ENGINE_INTERNAL_H_
+
+/* What the engine's own files share. All of it belongs to the engine's thread,
+ * except where a comment says otherwise. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "common/wire.h"
+#include "engine/changes.h"
+#include "engine/engine.h"
+#include "engine/workspace.h"
+
+/* ---- Tasks: how other threads reach the engine's ---------------------- */
+
+struct gbx__task {
+  struct gbx__task* next;
+  void (*perform)(struct gbx_engine* engine, struct gbx__task* task);
+};
+
+/* Hands `task` to the engine's thread, which performs and frees it (or lets
+ * `perform` take it over). Any thread. */
+void gbx__engine_post(struct gbx_engine* engine, struct gbx__task* task);
+
+/* ---- Handles ---------------------------------------------------------- */
+
+/* A uv_poll_t or uv_timer_t on the heap that frees itself once closed. Setting
+ * the owner's pointer to NULL is part of closing, so closing twice is safe. */
+uv_poll_t* gbx__poll_new(struct gbx_engine* engine, int fd, void* data);
+void gbx__poll_close(uv_poll_t** poll);
+uv_timer_t* gbx__timer_new(struct gbx_engine* engine, void* data);
+void gbx__timer_close(uv_timer_t** timer);
+
+/* Runs `work` on a worker thread, then `done` on the engine's. */
+struct gbx__work {
+  uv_work_t request;
+  void (*work)(struct gbx__work* work);
+  void (*done)(struct gbx__work* work);
+};
+void gbx__work_start(struct gbx_engine* engine, struct gbx__work* work);
+
+/* ---- The connection to keeper and launcher ---------------------------- */
+
+struct gbx__root {
+  struct gbx__root* next;
+  uint32_t id;
+  void* blob; /* the records; two sessions with the same share a root */
+  size_t blob_size;
+  bool ready;
+};
+
+struct gbx__outgoing {
+  struct gbx__outgoing* next;
+  struct gbx_fds fds; /* duplicates */
+  struct gbx_msg_head* message;
+};
+
+enum gbx__client_state { CLIENT_DOWN, CLIENT_STARTING, CLIENT_UP };
+
+struct gbx__client {
+  enum gbx__client_state state;
+  pid_t keeper_pid;
+  int keeper_pidfd, keeper_fd, launcher_fd;
+  uv_poll_t *keeper_end, *keeper_poll, *launcher_poll;
+  uv_timer_t* start_timer;
+  bool keeper_up, launcher_up;
+  bool rooted;
+  uint32_t controllers; /* enum gbx_controllers */
+  struct gbx__root* roots;
+  struct gbx__outgoing *first, **last; /* the launcher's socket was full */
+};
+
+void gbx__client_init(struct gbx__client* client);
+/* Starts both processes if they do not run. Ends in gbx__sessions_client_up
+ * or gbx__sessions_client_lost. */
+void gbx__client_start(struct gbx_engine* engine);
+/* Ends both; what depends on them fails with `err`. */
+void gbx__client_stop(struct gbx_engine* engine, const struct gbx_err* err);
+void gbx__client_send(struct gbx_engine* engine,
+                      const struct gbx_msg_head* message, const int* fds,
+                      int count);
+/* Tells the keeper of a temporary workspace, or that it is gone. */
+void gbx__client_temp(struct gbx_engine* engine, enum gbx_msg_type type,
+                      const char* path);
+
+/* ---- Engine ------------------------------------------------------------ */
+
+struct gbx_engine {
+  uv_thread_t thread;
+  uv_loop_t loop;
+  uv_async_t wake;
+  uv_mutex_t mutex; /* protects the task list: any thread */
+  struct gbx__task *first_task, **last_task;
+  bool closing;
+  char launcher_path[PATH_MAX];
+
+  bool filters_made;
+  bool notify;
+  struct gbx_bytes payload_filter, init_filter;
+
+  struct gbx__client client;
+  struct gbx_session* sessions;
+  struct gbx_run* runs;
+  uint32_t starting; /* runs that the launcher has not started yet */
+  uint32_t next_id;  /* protected by `mutex` */
+};
+
+/* A number for a session, root or run: unique in the engine. Any thread. */
+uint32_t gbx__engine_next_id(struct gbx_engine* engine);
+
+/* Compiles both filters, once. */
+int gbx__engine_make_filters(struct gbx_engine* engine, struct gbx_err* err);
+
+/* ---- Sessions ---------------------------------------------------------- */
+
+enum gbx__attach { DETACHED, ATTACHING_ROOT, ATTACHING_WORKSPACE, ATTACHED };
+
+struct gbx_session {
+  struct gbx_session* next;
+  struct gbx_engine* engine;
+  uint32_t id; /* also its workspace's */
+  struct gbx__root* root;
+  void* blob; /* the root's records */
+  size_t blob_size;
+  bool has_workspace;
+  struct gbx__workspace workspace;
+  char* wanted_workspace; /* NULL: temporary */
+  char* temp_dir;
+  struct gbx_limits limits;
+  bool enforce_limits;
+  enum gbx__attach attach; /* to the launcher that runs now */
+
+  gbx_session_open_cb open_cb; /* NULL once called */
+  void* open_data;
+  bool closing;
+  gbx_done_cb close_cb;
+  void* close_data;
+  uint32_t pending_work; /* worker jobs that use the workspace */
+};
+
+/* The launcher can be asked: sessions that wait attach themselves. */
+void gbx__sessions_client_up(struct gbx_engine* engine);
+/* It is gone: every session is detached, those that wait fail. */
+void gbx__sessions_client_lost(struct gbx_engine* engine,
+                               const struct gbx_err* err);
+/* The launcher answered for a root or workspace. */
+void gbx__sessions_done(struct gbx_engine* engine, uint32_t id,
+                        const struct gbx_err* err);
+/* Attaches the session if it is not; its runs start when it is. */
+void gbx__session_attach(struct gbx_session* session);
+/* A run or job of the session ended: goes on with closing, if it closes. */
+void gbx__session_settle(struct gbx_session* session);
+struct gbx_session* gbx__session_find(struct gbx_engine* engine, uint32_t id);
+/* Fails whatever waits, frees all: the engine ends. */
+void gbx__sessions_abandon(struct gbx_engine* engine,
+                           const struct gbx_err* err);
+
+/* ---- Captured output --------------------------------------------------- */
+
+struct gbx__capture {
+  int fd;
+  uv_poll_t* poll;
+  uint8_t* data;
+  size_t size, room;
+  size_t limit;
+  size_t taken; /* handed over by gbx_run_take_output */
+  bool truncated;
+};
+
+/* Reads what is there, at most `most` bytes: into the capture as far as its
+ * limit lets it, beyond that away. Returns false at the end of the pipe. The
+ * caller holds the run's mutex. */
+bool gbx__capture_read(struct gbx__capture* capture, size_t most);
+void gbx__capture_reset(struct gbx__capture* capture, size_t limit);
+void gbx__capture_close(struct gbx__capture* capture);
+
+/* ---- The driver's control socket --------------------------------------- */
+
+struct gbx__control {
+  int fd; /* -1: none, or given up */
+  uv_poll_t* poll;
+  uint8_t* out; /* unsent */
+  size_t out_size, out_sent;
+  bool shut_when_sent;
+  uint8_t head[8];
+  size_t head_size;
+  uint8_t* body;
+  size_t body_size, body_have;
+  uint32_t type;
+  size_t budget; /* for the bodies of this cell's results */
+  bool dropped;  /* a result went over it */
+};
+
+enum gbx__control_event {
+  CONTROL_NOTHING, /* no whole frame is there */
+  CONTROL_FRAME,
+  CONTROL_END,
+  CONTROL_FAULT, /* no driver sends this */
+};
+
+/* Reads up to the end of one frame. After CONTROL_FRAME `type`, `body` and
+ * `body_size` are valid until gbx__control_next. */
+enum gbx__control_event gbx__control_read(struct gbx__control* control);
+void gbx__control_next(struct gbx__control* control);
+/* Queues a CELL frame and writes what the socket takes. */
+int gbx__control_send(struct gbx__control* control, const void* body,
+                      size_t size, bool shut_when_sent, struct gbx_err* err);
+/* Writes on. Returns whether there is more. */
+bool gbx__control_flush(struct gbx__control* control);
+void gbx__control_close(struct gbx__control* control);
+
+/* ---- Runs -------------------------------------------------------------- */
+
+struct gbx__cell {
+  struct gbx__cell* next;
+  void* data; /* the caller's */
+  uint8_t* body;
+  size_t body_size;
+  uint64_t timeout_ms, max_output_bytes;
+  bool track_files;
+};
+
+enum gbx__run_state {
+  RUN_WAITING,  /* for its session or for a place in the launcher */
+  RUN_SCANNING, /* the workspace is looked at before the start */
+  RUN_STARTING, /* sent to the launcher */
+  RUN_RUNNING,
+  RUN_ENDED, /* its box is gone */
+};
+
+struct gbx_run {
+  struct gbx_run* next;
+  struct gbx_session* session;
+  struct gbx_engine* engine;
+  uint32_t id;
+  enum gbx__run_state state;
+  struct gbx_run_events events;
+  void* data;
+
+  struct gbx_bytes blob;   /* cwd, argv and env, as in wire.h */
+  struct gbx_bytes script; /* for a memfd at descriptor 3; data NULL: none */
+  uint64_t timeout_ms;
+  struct gbx_limits limits;
+  bool has_control, kernel, track_files;
+  struct gbx_bytes cell; /* without `kernel`: the one cell */
+
+  uv_mutex_t mutex; /* protects `output` and `announced`: any thread */
+  struct gbx__capture output[2];
+  bool announced; /* on_output was called and nothing taken since */
+
+  struct gbx__control control;
+  uv_timer_t* timer; /* the deadline; after a kill, the patience */
+  int pidfd;         /* of the box's init; -1 before STARTED */
+  uint64_t start_ns;
+
+  /* Why we ended it, if we did. */
+  bool timed_out, aborted, closed;
+  bool killed; /* the kill was sent, or will be with STARTED */
+  struct gbx_msg_end end;
+  struct gbx_err failure; /* code != 0: on_end gets it instead of a result */
+
+  struct gbx__index* before;
+  struct gbx_changed_file* files;
+  size_t file_count;
+  bool scanning; /* a worker has this run: it must not be freed */
+
+  struct gbx__cell *cells, **last_cell; /* the first is the active one */
+  bool cell_active;                     /* its CELL frame was sent */
+  struct gbx_bytes done;                /* body of its DONE frame */
+  uint64_t cell_start_ns, cell_end_ns;
+};
+
+struct gbx_run* gbx__run_find(struct gbx_engine* engine, uint32_t id);
+/* Starts runs that wait and can. */
+void gbx__runs_advance(struct gbx_engine* engine);
+void gbx__run_started(struct gbx_run* run, int pidfd);
+void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end);
+/* Ends a run without a result. */
+void gbx__run_fail(struct gbx_run* run, const struct gbx_err* err);
+enum gbx__why { WHY_ABORTED, WHY_CLOSED };
+void gbx__run_kill(struct gbx_run* run, enum gbx__why why);
+
+#endif  // SRC_ENGINE_INTERNAL_H_

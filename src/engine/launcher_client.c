@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The engine's side of keeper and launcher: starts them, speaks with them, and
+ * notices their end. */
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "common/fd.h"
+#include "common/sys.h"
+#include "engine/internal.h"
+
+/* Namespaces, maps and one exec: milliseconds. Something that takes this long
+ * will not come any more. */
+#define START_TIMEOUT_MS 10000
+
+void gbx__client_init(struct gbx__client* client) {
+  memset(client, 0, sizeof *client);
+  client->keeper_pidfd = client->keeper_fd = client->launcher_fd = -1;
+  client->last = &client->first;
+}
+
+static void lose(struct gbx_engine* engine, const char* who) {
+  struct gbx_err err = {0};
+  (void)gbx_fail(&err,
+                 engine->client.state == CLIENT_UP ? GBX_E_DIED : GBX_E_START,
+                 EPIPE, who, "ended unexpectedly");
+  gbx__client_stop(engine, &err);
+}
+
+/* ---- Sending ----------------------------------------------------------- */
+
+static void on_launcher(uv_poll_t* poll, int status, int events);
+
+static void poll_launcher(struct gbx__client* client) {
+  int events = UV_READABLE | (client->first != NULL ? UV_WRITABLE : 0);
+  (void)uv_poll_start(client->launcher_poll, events, on_launcher);
+}
+
+static bool enqueue(struct gbx__client* client,
+                    const struct gbx_msg_head* message, const int* fds,
+                    int count) {
+  struct gbx__outgoing* item = calloc(1, sizeof *item);
+  if (item == NULL) return false;
+  item->message = malloc(message->size);
+  bool complete = item->message != NULL;
+  for (int i = 0; i < count && complete; i++) {
+    int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+    complete = fd >= 0;
+    if (complete) item->fds.fd[item->fds.count++] = fd;
+  }
+  if (!complete) {
+    gbx_fds_close(&item->fds);
+    free(item->message);
+    free(item);
+    return false;
+  }
+  memcpy(item->message, message, message->size);
+  *client->last = item;
+  client->last = &item->next;
+  return true;
+}
+
+static void drop_first(struct gbx__client* client) {
+  struct gbx__outgoing* item = client->first;
+  client->first = item->next;
+  if (client->first == NULL) client->last = &client->first;
+  gbx_fds_close(&item->fds);
+  free(item->message);
+  free(item);
+}
+
+void gbx__client_send(struct gbx_engine* engine,
+                      const struct gbx_msg_head* message, const int* fds,
+                      int count) {
+  struct gbx__client* client = &engine->client;
+  int result = -EAGAIN;
+  if (client->first == NULL)
+    result = gbx_msg_send(client->launcher_fd, message, fds, count);
+  if (result == 0) return;
+  /* A broken socket shows as its end, on which everything waiting fails; so
+   * does a message that could not even be kept. */
+  if (result == -EAGAIN && enqueue(client, message, fds, count))
+    poll_launcher(client);
+  else if (result == -EAGAIN)
+    (void)shutdown(client->launcher_fd, SHUT_RDWR);
+}
+
+void gbx__client_temp(struct gbx_engine* engine, enum gbx_msg_type type,
+                      const char* path) {
+  struct gbx_msg_path message;
+  memset(&message, 0, sizeof message);
+  (void)snprintf(message.path, sizeof message.path, "%s", path);
+  GBX_MSG_INIT(&message, type, 0);
+  /* A few of these at a time; should the socket be full, the folder is still
+   * removed when its session closes. */
+  (void)gbx_msg_send(engine->client.keeper_fd, &message.head, NULL, 0);
+}
+
+/* ---- Receiving --------------------------------------------------------- */
+
+static void check_up(struct gbx_engine* engine) {
+  struct gbx__client* client = &engine->client;
+  if (client->state != CLIENT_STARTING || !client->keeper_up ||
+      !client->launcher_up)
+    return;
+  client->state = CLIENT_UP;
+  gbx__timer_close(&client->start_timer);
+  gbx__sessions_client_up(engine);
+}
+
+static int send_config(struct gbx_engine* engine, struct gbx_err* err) {
+  cleanup_fd int payload_fd =
+      fd_sealed_memory("filter", engine->payload_filter.data,
+                       engine->payload_filter.size);
+  cleanup_fd int init_fd = fd_sealed_memory("filter", engine->init_filter.data,
+                                            engine->init_filter.size);
+  if (payload_fd < 0 || init_fd < 0)
+    return gbx_fail(err, GBX_E_START, EMFILE, "memfd_create", "filter");
+  struct gbx_msg_config config = {
+      .notify = engine->notify,
+      .leaves = engine->client.controllers != 0};
+  GBX_MSG_INIT(&config, GBX_M_CONFIG, 0);
+  int fds[] = {payload_fd, init_fd};
+  gbx__client_send(engine, &config.head, fds, 2);
+  return 0;
+}
+
+static void on_keeper(uv_poll_t* poll, int status, int events) {
+  (void)status;
+  (void)events;
+  struct gbx_engine* engine = poll->data;
+  struct gbx__client* client = &engine->client;
+  union gbx_msg message;
+  struct gbx_fds fds;
+  int result = gbx_msg_recv(client->keeper_fd, &message, &fds);
+  if (result == -EAGAIN) return;
+  gbx_fds_close(&fds);
+  if (result <= 0) {
+    lose(engine, "keeper");
+    return;
+  }
+  if (message.head.type == GBX_M_FAILED) {
+    gbx_err_sanitize(&message.result.err);
+    gbx__client_stop(engine, &message.result.err);
+  } else if (message.head.type == GBX_M_KEEPER_UP) {
+    client->keeper_up = true;
+    client->rooted = message.keeper_up.rooted != 0;
+    client->controllers = message.keeper_up.controllers;
+    struct gbx_err err = {0};
+    if (send_config(engine, &err) < 0)
+      gbx__client_stop(engine, &err);
+    else
+      check_up(engine);
+  }
+}
+
+static void handle(struct gbx_engine* engine, union gbx_msg* message,
+                   struct gbx_fds* fds) {
+  struct gbx_run* run;
+  switch (message->head.type) {
+    case GBX_M_FAILED:
+      gbx_err_sanitize(&message->result.err);
+      gbx__client_stop(engine, &message->result.err);
+      break;
+    case GBX_M_LAUNCHER_UP:
+      engine->client.launcher_up = true;
+      check_up(engine);
+      break;
+    case GBX_M_DONE:
+      gbx_err_sanitize(&message->result.err);
+      gbx__sessions_done(engine, message->head.id, &message->result.err);
+      break;
+    case GBX_M_STARTED:
+      run = gbx__run_find(engine, message->head.id);
+      if (run != NULL) gbx__run_started(run, gbx_fds_steal(fds, 0));
+      break;
+    case GBX_M_END:
+      run = gbx__run_find(engine, message->head.id);
+      if (run != NULL) gbx__run_end(run, &message->end);
+      break;
+    default:
+      break;
+  }
+}
+
+static void on_launcher(uv_poll_t* poll, int status, int events) {
+  struct gbx_engine* engine = poll->data;
+  struct gbx__client* client = &engine->client;
+  if (status == 0 && (events & UV_WRITABLE) != 0) {
+    while (client->first != NULL) {
+      struct gbx__outgoing* item = client->first;
+      if (gbx_msg_send(client->launcher_fd, item->message, item->fds.fd,
+                       item->fds.count) == -EAGAIN)
+        break;
+      drop_first(client);
+    }
+    poll_launcher(client);
+  }
+  /* handle() may stop the client: then its socket is -1. */
+  while (client->launcher_poll == poll) {
+    union gbx_msg message;
+    struct gbx_fds fds;
+    int result = gbx_msg_recv(client->launcher_fd, &message, &fds);
+    if (result == -EAGAIN) return;
+    if (result <= 0) {
+      lose(engine, "launcher");
+      return;
+    }
+    handle(engine, &message, &fds);
+    gbx_fds_close(&fds);
+  }
+}
+
+/* Reaps the keeper. Node waits only for children of its own. */
+static void on_keeper_end(uv_poll_t* poll, int status, int events) {
+  (void)status;
+  (void)events;
+  struct gbx_engine* engine = poll->data;
+  struct gbx__client* client = &engine->client;
+  (void)waitid(P_PIDFD, (id_t)client->keeper_pidfd, NULL, WEXITED | WNOHANG);
+  gbx__poll_close(&client->keeper_end);
+  fd_close(&client->keeper_pidfd);
+  client->keeper_pid = 0;
+  if (client->state != CLIENT_DOWN)
+    lose(engine, "keeper");
+  else if (!engine->closing)
+    gbx__sessions_client_up(engine); /* who waits starts it anew */
+}
+
+/* ---- Starting ---------------------------------------------------------- */
+
+static void on_start_timeout(uv_timer_t* timer) {
+  struct gbx_err err = {0};
+  (void)gbx_fail(&err, GBX_E_START, ETIMEDOUT, "launcher",
+                 "no answer after %d s", START_TIMEOUT_MS / 1000);
+  gbx__client_stop(timer->data, &err);
+}
+
+/* Descriptors 0 to 2 are its own /dev/null, 3 and 4 its two sockets. */
+static int spawn_keeper(struct gbx_engine* engine, int keeper_end,
+                        int launcher_end, struct gbx_err* err) {
+  char node_pid[16];
+  (void)snprintf(node_pid, sizeof node_pid, "%d", getpid());
+  char* argv[] = {"glovebox-keeper", "keeper", node_pid, NULL};
+  char* envp[] = {NULL}; /* nothing of the host's environment goes along */
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t all, none;
+  (void)sigfillset(&all);
+  (void)sigemptyset(&none);
+  if (posix_spawn_file_actions_init(&actions) != 0)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "posix_spawn", "actions");
+  if (posix_spawnattr_init(&attributes) != 0) {
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "posix_spawn", "attributes");
+  }
+  int result = 0;
+  for (int fd = 0; fd <= 2 && result == 0; fd++)
+    result = posix_spawn_file_actions_addopen(
+        &actions, fd, "/dev/null", fd == 0 ? O_RDONLY : O_WRONLY, 0);
+  if (result == 0)
+    result = posix_spawn_file_actions_adddup2(&actions, keeper_end,
+                                              GBX_FD_ENGINE);
+  if (result == 0)
+    result = posix_spawn_file_actions_adddup2(&actions, launcher_end,
+                                              GBX_FD_PEER);
+  /* Node ignores SIGPIPE and blocks what it likes; a session of its own keeps
+   * a terminal's Ctrl-C from ending the keeper before Node. */
+  if (result == 0)
+    result = posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+                         POSIX_SPAWN_SETSID);
+  if (result == 0) result = posix_spawnattr_setsigdefault(&attributes, &all);
+  if (result == 0) result = posix_spawnattr_setsigmask(&attributes, &none);
+  pid_t pid = 0;
+  if (result == 0)
+    result = posix_spawn(&pid, engine->launcher_path, &actions, &attributes,
+                         argv, envp);
+  (void)posix_spawnattr_destroy(&attributes);
+  (void)posix_spawn_file_actions_destroy(&actions);
+  if (result != 0)
+    return gbx_fail(err, GBX_E_START, result, "posix_spawn", "%s",
+                    engine->launcher_path);
+  engine->client.keeper_pid = pid;
+  return 0;
+}
+
+/* A pair whose second end lies above the numbers that the child uses, so that
+ * one dup2 cannot overwrite the other's source. */
+static int socket_pair(int ret_pair[2], struct gbx_err* err) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "socketpair", "keeper");
+  ret_pair[0] = pair[0];
+  ret_pair[1] = fcntl(pair[1], F_DUPFD_CLOEXEC, 10);
+  int error = errno;
+  (void)close(pair[1]);
+  if (ret_pair[1] < 0) {
+    (void)close(pair[0]);
+    return gbx_fail(err, GBX_E_START, error, "fcntl", "F_DUPFD_CLOEXEC");
+  }
+  return 0;
+}
+
+static int start(struct gbx_engine* engine, struct gbx_err* err) {
+  struct gbx__client* client = &engine->client;
+  int result = gbx__engine_make_filters(engine, err);
+  if (result < 0) return result;
+  int keeper[2], launcher[2];
+  result = socket_pair(keeper, err);
+  if (result < 0) return result;
+  client->keeper_fd = keeper[0];
+  cleanup_fd int keeper_end = keeper[1];
+  result = socket_pair(launcher, err);
+  if (result < 0) return result;
+  client->launcher_fd = launcher[0];
+  cleanup_fd int launcher_end = launcher[1];
+  result = spawn_keeper(engine, keeper_end, launcher_end, err);
+  if (result < 0) return result;
+  client->keeper_pidfd = sys_pidfd_open(client->keeper_pid);
+  if (client->keeper_pidfd < 0)
+    return gbx_fail(err, GBX_E_UNSUPPORTED, errno, "pidfd_open", "keeper");
+  client->keeper_end = gbx__poll_new(engine, client->keeper_pidfd, engine);
+  client->keeper_poll = gbx__poll_new(engine, client->keeper_fd, engine);
+  client->launcher_poll = gbx__poll_new(engine, client->launcher_fd, engine);
+  client->start_timer = gbx__timer_new(engine, engine);
+  if (client->keeper_end == NULL || client->keeper_poll == NULL ||
+      client->launcher_poll == NULL || client->start_timer == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "keeper");
+  (void)uv_poll_start(client->keeper_end, UV_READABLE, on_keeper_end);
+  (void)uv_poll_start(client->keeper_poll, UV_READABLE, on_keeper);
+  poll_launcher(client);
+  (void)uv_timer_start(client->start_timer, on_start_timeout, START_TIMEOUT_MS,
+                       0);
+  return 0;
+}
+
+void gbx__client_start(struct gbx_engine* engine) {
+  struct gbx__client* client = &engine->client;
+  /* An old keeper is still cleaning up: its end starts the new one. */
+  if (client->state != CLIENT_DOWN || client->keeper_pid != 0) return;
+  client->state = CLIENT_STARTING;
+  struct gbx_err err = {0};
+  if (start(engine, &err) < 0) gbx__client_stop(engine, &err);
+}
+
+void gbx__client_stop(struct gbx_engine* engine, const struct gbx_err* err) {
+  struct gbx__client* client = &engine->client;
+  if (client->state == CLIENT_DOWN) return;
+  client->state = CLIENT_DOWN;
+  client->keeper_up = client->launcher_up = false;
+  gbx__timer_close(&client->start_timer);
+  gbx__poll_close(&client->keeper_poll);
+  gbx__poll_close(&client->launcher_poll);
+  if (!engine->closing) {
+    /* The sessions live on, and their workspaces with them. */
+    struct gbx_msg_head forget;
+    gbx_msg_head_init(&forget, GBX_M_TEMP_FORGET, sizeof forget, 0);
+    (void)gbx_msg_send(client->keeper_fd, &forget, NULL, 0); /* or it is dead */
+  }
+  /* The end of these is what makes the keeper clean up. */
+  fd_close(&client->keeper_fd);
+  fd_close(&client->launcher_fd);
+  while (client->first != NULL) drop_first(client);
+  while (client->roots != NULL) {
+    struct gbx__root* root = client->roots;
+    client->roots = root->next;
+    free(root->blob);
+    free(root);
+  }
+  gbx__sessions_client_lost(engine, err);
+}

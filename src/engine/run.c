@@ -1,0 +1,829 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Theory of operation
+ * -------------------
+ * A run is one payload in one box.
+ *
+ *   WAITING   its session is not attached, or the launcher has enough to start
+ *   SCANNING  a worker lists the workspace, to know later what changed
+ *   STARTING  pipes are made, RUN is sent, the deadline runs
+ *   RUNNING   STARTED came, with the pidfd of the box's init
+ *   ENDED     END came: nothing of the box lives, so whatever is in the pipes
+ *             is all there will ever be; files are compared, on_end is called
+ *
+ * A run is ended from here by one way only: SIGKILL to init by its pidfd (or
+ * CANCEL, before there is one), after which END comes. Should END not come
+ * within KILL_PATIENCE_MS - a process in the box that even SIGKILL cannot end -
+ * the run ends all the same, so that no caller waits for ever.
+ *
+ * With `kernel` the box serves cells, one at a time. Between cells nothing of
+ * its pipes is read: what a background thread of the code writes meanwhile
+ * belongs to the next cell. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "common/fd.h"
+#include "common/sys.h"
+#include "engine/internal.h"
+
+/* More at a time would only make each of them slower, and their descriptors
+ * would be in flight between the processes. */
+#define MAX_STARTING 64
+#define KILL_PATIENCE_MS 5000
+/* A kernel's driver closed its socket: time for its exit to be reported. */
+#define EXIT_PATIENCE_MS 500
+/* Bodies of results, per run or cell. */
+#define RESULT_BUDGET (256u << 20)
+
+struct gbx_run* gbx__run_find(struct gbx_engine* engine, uint32_t id) {
+  struct gbx_run* run = engine->runs;
+  while (run != NULL && run->id != id) run = run->next;
+  return run;
+}
+
+static void free_bytes(struct gbx_bytes* bytes) {
+  free((void*)bytes->data);
+  *bytes = (struct gbx_bytes){0};
+}
+
+static int copy_bytes(struct gbx_bytes source, struct gbx_bytes* ret_copy) {
+  if (source.data == NULL) return 0;
+  void* copy = malloc(source.size + 1); /* an empty one is not NULL */
+  if (copy == NULL) return -ENOMEM;
+  memcpy(copy, source.data, source.size);
+  *ret_copy = (struct gbx_bytes){copy, source.size};
+  return 0;
+}
+
+static void free_cell(struct gbx__cell* cell) {
+  free(cell->body);
+  free(cell);
+}
+
+/* Everything but its place in the engine's list. */
+static void free_run(struct gbx_run* run) {
+  for (int i = 0; i < 2; i++) gbx__capture_close(&run->output[i]);
+  gbx__control_close(&run->control);
+  gbx__timer_close(&run->timer);
+  fd_close(&run->pidfd);
+  free_bytes(&run->blob);
+  free_bytes(&run->script);
+  free_bytes(&run->cell);
+  free_bytes(&run->done);
+  gbx__index_free(run->before);
+  free(run->files);
+  while (run->cells != NULL) {
+    struct gbx__cell* cell = run->cells;
+    run->cells = cell->next;
+    free_cell(cell);
+  }
+  uv_mutex_destroy(&run->mutex);
+  free(run);
+}
+
+/* ---- Output and frames ------------------------------------------------- */
+
+/* Tells the caller of new output, unless it knows of some already. */
+static void announce(struct gbx_run* run) {
+  if (run->events.on_output == NULL) return;
+  uv_mutex_lock(&run->mutex);
+  bool news = !run->announced &&
+              (run->output[0].taken < run->output[0].size ||
+               run->output[1].taken < run->output[1].size);
+  if (news) run->announced = true;
+  uv_mutex_unlock(&run->mutex);
+  if (news) run->events.on_output(run->data);
+}
+
+static bool read_output(struct gbx_run* run, int stream, size_t most) {
+  uv_mutex_lock(&run->mutex);
+  bool open = gbx__capture_read(&run->output[stream], most);
+  uv_mutex_unlock(&run->mutex);
+  announce(run);
+  return open;
+}
+
+static void on_output(uv_poll_t* poll, int status, int events) {
+  (void)status;
+  (void)events;
+  struct gbx_run* run = poll->data;
+  int stream = poll == run->output[GBX_STDOUT].poll ? GBX_STDOUT : GBX_STDERR;
+  /* A bounded share, or one loud box would starve deadlines and the others. */
+  if (!read_output(run, stream, 1u << 20))
+    gbx__poll_close(&run->output[stream].poll);
+}
+
+long gbx_run_take_output(struct gbx_run* run, enum gbx_stream stream,
+                         uint8_t** ret_data) {
+  *ret_data = NULL;
+  uv_mutex_lock(&run->mutex);
+  struct gbx__capture* capture = &run->output[stream];
+  size_t size = capture->size - capture->taken;
+  long result = (long)size;
+  if (size > 0) {
+    *ret_data = malloc(size);
+    if (*ret_data == NULL) {
+      result = -ENOMEM;
+    } else {
+      memcpy(*ret_data, capture->data + capture->taken, size);
+      capture->taken = capture->size;
+    }
+  }
+  run->announced = false;
+  uv_mutex_unlock(&run->mutex);
+  return result;
+}
+
+static void finish_cell(struct gbx_run* run);
+static void on_control(uv_poll_t* poll, int status, int events);
+
+static void poll_control(struct gbx_run* run) {
+  if (run->control.poll == NULL) return;
+  int events =
+      UV_READABLE | (run->control.out != NULL ? UV_WRITABLE : 0);
+  (void)uv_poll_start(run->control.poll, events, on_control);
+}
+
+/* A frame is complete. Returns whether to read on. */
+static bool take_frame(struct gbx_run* run) {
+  struct gbx__control* control = &run->control;
+  enum gbx_frame type = (enum gbx_frame)control->type;
+  if (run->kernel && type == GBX_FRAME_DONE) {
+    if (!run->cell_active) return true; /* of no cell: nobody's reply */
+    run->done = (struct gbx_bytes){control->body, control->body_size};
+    control->body = NULL;
+    gbx__control_next(control);
+    finish_cell(run);
+    return false;
+  }
+  if (run->events.on_frame != NULL)
+    run->events.on_frame(run->data, type, control->body, control->body_size);
+  return true;
+}
+
+static void on_exit_patience(uv_timer_t* timer);
+
+static void lose_control(struct gbx_run* run, bool fault) {
+  gbx__control_close(&run->control);
+  if (!run->kernel || run->state == RUN_ENDED) return;
+  if (fault && run->failure.code == GBX_OK)
+    (void)gbx_fail(&run->failure, GBX_E_PROTOCOL, EBADMSG, "driver",
+                   "sent what is no frame of the protocol");
+  /* A kernel without its socket is over; how it ended, init will say. */
+  (void)uv_timer_start(run->timer, on_exit_patience,
+                       fault ? 0 : EXIT_PATIENCE_MS, 0);
+}
+
+static void read_control(struct gbx_run* run) {
+  for (;;) {
+    enum gbx__control_event event = gbx__control_read(&run->control);
+    if (event == CONTROL_NOTHING) return;
+    if (event != CONTROL_FRAME) {
+      lose_control(run, event == CONTROL_FAULT);
+      return;
+    }
+    if (!take_frame(run)) return;
+    gbx__control_next(&run->control);
+  }
+}
+
+static void on_control(uv_poll_t* poll, int status, int events) {
+  struct gbx_run* run = poll->data;
+  if (status == 0 && (events & UV_WRITABLE) != 0 &&
+      !gbx__control_flush(&run->control))
+    poll_control(run);
+  if (status != 0 || (events & UV_READABLE) != 0) read_control(run);
+}
+
+/* ---- Ending ------------------------------------------------------------ */
+
+static enum gbx_fault find_fault(const struct gbx_run* run) {
+  const struct gbx_msg_end* end = &run->end;
+  bool by_sigkill =
+      !end->reported ||
+      (end->wait_code != CLD_EXITED && end->wait_status == SIGKILL);
+  if (end->escape) return GBX_FAULT_ESCAPE;
+  /* A program that ended by itself just before the kill is no timeout. */
+  if (run->timed_out && by_sigkill) return GBX_FAULT_TIMEOUT;
+  if (end->oom && by_sigkill) return GBX_FAULT_OOM;
+  return by_sigkill ? GBX_FAULT_KILLED : GBX_FAULT_NONE;
+}
+
+static void fill_exit(const struct gbx_run* run,
+                      struct gbx_run_result* result) {
+  result->fault = find_fault(run);
+  if (result->fault == GBX_FAULT_ESCAPE)
+    result->signal = SIGSYS;
+  else if (result->fault != GBX_FAULT_NONE)
+    result->signal = SIGKILL;
+  else if (run->end.wait_code != CLD_EXITED)
+    result->signal = run->end.wait_status;
+  result->exit_code = result->signal != 0 ? 128 + result->signal
+                                          : run->end.wait_status & 0xff;
+}
+
+static struct gbx_output view(const struct gbx__capture* capture) {
+  return (struct gbx_output){capture->data, capture->size, capture->truncated};
+}
+
+/* Why there is no result, or NULL. */
+static const struct gbx_err* find_failure(struct gbx_run* run) {
+  if (run->closed)
+    (void)gbx_fail(&run->failure, GBX_E_CLOSED, 0, "session", "was closed");
+  else if (run->aborted)
+    (void)gbx_fail(&run->failure, GBX_E_ABORTED, 0, "run", "was aborted");
+  return run->failure.code == GBX_OK ? NULL : &run->failure;
+}
+
+static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
+  struct gbx__cell* cell = run->cells;
+  run->cells = cell->next;
+  if (run->cells == NULL) run->last_cell = &run->cells;
+  struct gbx_cell_result result = {
+      .output = {view(&run->output[0]), view(&run->output[1])},
+      .done = run->done,
+      .fault = run->state == RUN_ENDED ? find_fault(run) : GBX_FAULT_NONE,
+      .fault_syscall = run->end.escape_syscall,
+      .fault_arch = run->end.escape_arch,
+      .frames_truncated = run->control.dropped,
+      .duration_us = (run->cell_end_ns - run->cell_start_ns) / 1000,
+      .files = run->files,
+      .file_count = run->file_count,
+  };
+  if (run->events.on_cell != NULL)
+    run->events.on_cell(run->data, cell->data, err,
+                        err == NULL ? &result : NULL);
+  free_cell(cell);
+  run->cell_active = false;
+  free_bytes(&run->done);
+  free(run->files);
+  run->files = NULL;
+  run->file_count = 0;
+}
+
+static void report_cells(struct gbx_run* run, const struct gbx_err* failure) {
+  if (run->cell_active) {
+    run->cell_end_ns = uv_hrtime();
+    report_cell(run, failure);
+  }
+  struct gbx_err dead = {0};
+  (void)gbx_fail(&dead, GBX_E_KERNEL_DEAD, 0, "kernel",
+                 "its interpreter is gone");
+  while (run->cells != NULL)
+    report_cell(run, run->closed ? failure : &dead);
+}
+
+/* The last act: reports, forgets and frees the run. */
+static void conclude(struct gbx_run* run) {
+  struct gbx_engine* engine = run->engine;
+  struct gbx_session* session = run->session;
+  struct gbx_run** at = &engine->runs;
+  while (*at != run) at = &(*at)->next;
+  *at = run->next;
+
+  const struct gbx_err* failure = find_failure(run);
+  report_cells(run, failure);
+  struct gbx_run_result result = {
+      .output = {view(&run->output[0]), view(&run->output[1])},
+      .fault_syscall = run->end.escape_syscall,
+      .fault_arch = run->end.escape_arch,
+      .exec = run->end.err,
+      .frames_truncated = run->control.dropped,
+      .duration_us = (uv_hrtime() - run->start_ns) / 1000,
+      .max_memory_bytes = run->end.max_memory_bytes,
+      .cpu_us = run->end.cpu_us,
+      .files = run->files,
+      .file_count = run->file_count,
+  };
+  fill_exit(run, &result);
+  run->events.on_end(run->data, failure, failure == NULL ? &result : NULL);
+  free_run(run);
+  gbx__session_settle(session);
+  if (!engine->closing) gbx__runs_advance(engine);
+}
+
+/* ---- What changed in the workspace ------------------------------------- */
+
+struct scan_work {
+  struct gbx__work work;
+  struct gbx_run* run;
+  struct gbx__index* index;
+  bool compare; /* with run->before */
+};
+
+static void scan(struct gbx__work* work) {
+  struct scan_work* job = (struct scan_work*)work;
+  struct gbx_run* run = job->run;
+  /* A workspace that cannot be read has no changed files; the code may have
+   * made it so, and its result is still due. */
+  if (gbx__index_scan(&run->session->workspace, &job->index, NULL) < 0) return;
+  if (job->compare && run->before != NULL)
+    (void)gbx__index_diff(run->before, job->index, &run->files,
+                          &run->file_count, NULL);
+}
+
+/* Lists the workspace on a worker; `done` goes on. */
+static void start_scan(struct gbx_run* run, bool compare,
+                       void (*done)(struct gbx__work*)) {
+  struct scan_work* job = calloc(1, sizeof *job);
+  if (job == NULL) {
+    (void)gbx_fail(&run->failure, GBX_E_NO_MEMORY, ENOMEM, "calloc", "scan");
+    gbx__run_kill(run, WHY_ABORTED);
+    return;
+  }
+  job->work.work = scan;
+  job->work.done = done;
+  job->run = run;
+  job->compare = compare;
+  run->scanning = true;
+  run->session->pending_work++;
+  gbx__work_start(run->engine, &job->work);
+}
+
+/* Takes the job apart. Returns its run. */
+static struct gbx_run* end_scan(struct gbx__work* work) {
+  struct scan_work* job = (struct scan_work*)work;
+  struct gbx_run* run = job->run;
+  run->scanning = false;
+  run->session->pending_work--;
+  if (job->compare) {
+    gbx__index_free(run->before);
+    gbx__index_free(job->index);
+    run->before = NULL;
+  } else {
+    gbx__index_free(run->before);
+    run->before = job->index;
+  }
+  free(job);
+  return run;
+}
+
+static void compared_run(struct gbx__work* work) {
+  conclude(end_scan(work));
+}
+
+/* The box is gone, or was never there. */
+static void end_box(struct gbx_run* run) {
+  if (run->state == RUN_SCANNING || run->state == RUN_STARTING)
+    run->engine->starting--;
+  bool ran = run->state == RUN_STARTING || run->state == RUN_RUNNING;
+  run->state = RUN_ENDED;
+  gbx__timer_close(&run->timer);
+  fd_close(&run->pidfd);
+  for (int i = 0; i < 2; i++) {
+    gbx__poll_close(&run->output[i].poll);
+    if (run->output[i].fd >= 0) (void)read_output(run, i, SIZE_MAX);
+  }
+  if (run->control.fd >= 0) read_control(run);
+  gbx__control_close(&run->control);
+  if (run->scanning) return; /* a cell's scan goes on to conclude */
+  if (ran && run->before != NULL && find_failure(run) == NULL)
+    start_scan(run, true, compared_run);
+  else
+    conclude(run);
+}
+
+void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end) {
+  if (run->state == RUN_ENDED) return;
+  run->end = *end;
+  gbx_err_sanitize(&run->end.err);
+  bool killed_by_us = run->timed_out || run->aborted || run->closed;
+  int code = run->end.err.code;
+  if (code != GBX_OK && code != GBX_E_EXEC && !killed_by_us &&
+      !run->end.oom && !run->end.escape && run->failure.code == GBX_OK)
+    run->failure = run->end.err;
+  if (code != GBX_E_EXEC) run->end.err = (struct gbx_err){0};
+  end_box(run);
+}
+
+void gbx__run_fail(struct gbx_run* run, const struct gbx_err* err) {
+  if (run->state == RUN_ENDED) return;
+  if (run->failure.code == GBX_OK) run->failure = *err;
+  end_box(run);
+}
+
+static void on_kill_patience(uv_timer_t* timer) {
+  struct gbx_run* run = timer->data;
+  const struct gbx_msg_end end = {.escape_syscall = -1};
+  gbx__run_end(run, &end);
+}
+
+static void send_kill(struct gbx_run* run) {
+  bool again = run->killed;
+  run->killed = true;
+  if (run->pidfd >= 0) {
+    (void)sys_pidfd_kill(run->pidfd, SIGKILL); /* ESRCH: END is on its way */
+  } else if (run->state == RUN_STARTING) {
+    struct gbx_msg_head head;
+    gbx_msg_head_init(&head, GBX_M_CANCEL, sizeof head, run->id);
+    gbx__client_send(run->engine, &head, NULL, 0);
+  }
+  if (!again && run->timer != NULL)
+    (void)uv_timer_start(run->timer, on_kill_patience, KILL_PATIENCE_MS, 0);
+}
+
+static void on_deadline(uv_timer_t* timer) {
+  struct gbx_run* run = timer->data;
+  run->timed_out = true;
+  send_kill(run);
+}
+
+static void on_exit_patience(uv_timer_t* timer) {
+  send_kill(timer->data);
+}
+
+void gbx__run_kill(struct gbx_run* run, enum gbx__why why) {
+  if (run->state == RUN_ENDED) {
+    if (why == WHY_CLOSED) run->closed = true;
+    return;
+  }
+  run->aborted = run->aborted || why == WHY_ABORTED;
+  run->closed = run->closed || why == WHY_CLOSED;
+  if (run->state == RUN_WAITING)
+    end_box(run);
+  else if (run->state != RUN_SCANNING) /* its scan's end sees the flags */
+    send_kill(run);
+}
+
+/* ---- Cells ------------------------------------------------------------- */
+
+static void set_deadline(struct gbx_run* run, uint64_t timeout_ms) {
+  uv_update_time(&run->engine->loop); /* the loop may have been busy */
+  (void)uv_timer_start(run->timer, on_deadline, timeout_ms, 0);
+}
+
+static void poll_output(struct gbx_run* run, bool on) {
+  for (int i = 0; i < 2; i++) {
+    if (run->output[i].poll == NULL) continue;
+    if (on)
+      (void)uv_poll_start(run->output[i].poll, UV_READABLE, on_output);
+    else
+      (void)uv_poll_stop(run->output[i].poll);
+  }
+}
+
+static void send_cell(struct gbx_run* run) {
+  struct gbx__cell* cell = run->cells;
+  struct gbx_err err = {0};
+  run->cell_active = true;
+  run->cell_start_ns = uv_hrtime();
+  run->control.budget = RESULT_BUDGET;
+  run->control.dropped = false;
+  if (run->control.fd < 0) return; /* it died: its END reports the cell */
+  set_deadline(run, cell->timeout_ms);
+  poll_output(run, true);
+  if (gbx__control_send(&run->control, cell->body, cell->body_size, false,
+                        &err) < 0) {
+    run->failure = err;
+    send_kill(run);
+    return;
+  }
+  poll_control(run);
+}
+
+static void scanned_cell(struct gbx__work* work) {
+  struct gbx_run* run = end_scan(work);
+  if (run->state == RUN_ENDED)
+    conclude(run);
+  else
+    send_cell(run);
+}
+
+static void start_cell(struct gbx_run* run) {
+  if (run->state != RUN_RUNNING || run->cell_active || run->scanning ||
+      run->killed || run->cells == NULL)
+    return;
+  uv_mutex_lock(&run->mutex);
+  for (int i = 0; i < 2; i++)
+    gbx__capture_reset(&run->output[i],
+                       (size_t)run->cells->max_output_bytes);
+  uv_mutex_unlock(&run->mutex);
+  if (run->cells->track_files)
+    start_scan(run, false, scanned_cell);
+  else
+    send_cell(run);
+}
+
+static void compared_cell(struct gbx__work* work) {
+  struct gbx_run* run = end_scan(work);
+  if (run->state == RUN_ENDED) {
+    conclude(run);
+    return;
+  }
+  report_cell(run, NULL);
+  start_cell(run);
+}
+
+/* DONE came. The cell has what is in the pipes at this moment. */
+static void finish_cell(struct gbx_run* run) {
+  if (run->state == RUN_ENDED) return; /* conclude() reports it */
+  (void)uv_timer_stop(run->timer);
+  poll_output(run, false);
+  if (run->control.poll != NULL) (void)uv_poll_stop(run->control.poll);
+  for (int i = 0; i < 2; i++) {
+    int waiting = 0;
+    if (run->output[i].fd >= 0 &&
+        ioctl(run->output[i].fd, FIONREAD, &waiting) == 0 && waiting > 0)
+      (void)read_output(run, i, (size_t)waiting);
+  }
+  run->cell_end_ns = uv_hrtime();
+  if (run->cells->track_files) {
+    start_scan(run, true, compared_cell);
+    return;
+  }
+  report_cell(run, NULL);
+  start_cell(run);
+}
+
+/* ---- Starting ---------------------------------------------------------- */
+
+static int open_output(struct gbx_run* run, int stream, int* ret_write_fd,
+                       struct gbx_err* err) {
+  int pair[2];
+  if (pipe2(pair, O_CLOEXEC) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "pipe2", "output");
+  struct gbx__capture* capture = &run->output[stream];
+  capture->fd = pair[0];
+  *ret_write_fd = pair[1];
+  capture->poll = gbx__poll_new(run->engine, capture->fd, run);
+  if (capture->poll == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "output");
+  return 0;
+}
+
+static int open_control(struct gbx_run* run, int* ret_driver_fd,
+                        struct gbx_err* err) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "control");
+  run->control.fd = pair[0];
+  *ret_driver_fd = pair[1];
+  run->control.poll = gbx__poll_new(run->engine, run->control.fd, run);
+  if (run->control.poll == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "control");
+  run->control.budget = RESULT_BUDGET;
+  if (run->kernel) return 0;
+  int result = gbx__control_send(&run->control, run->cell.data, run->cell.size,
+                                 true, err);
+  free_bytes(&run->cell);
+  return result;
+}
+
+static int open_fd3(struct gbx_run* run, int* ret_fd, struct gbx_err* err) {
+  if (run->has_control) return open_control(run, ret_fd, err);
+  if (run->script.data == NULL) return 0;
+  *ret_fd = fd_sealed_memory("script", run->script.data, run->script.size);
+  free_bytes(&run->script);
+  if (*ret_fd < 0)
+    return gbx_fail(err, GBX_E_SETUP, -*ret_fd, "memfd_create", "script");
+  return 0;
+}
+
+static int send_run(struct gbx_run* run, struct gbx_err* err) {
+  struct gbx_session* session = run->session;
+  cleanup_fd int blob_fd =
+      fd_sealed_memory("exec", run->blob.data, run->blob.size);
+  if (blob_fd < 0)
+    return gbx_fail(err, GBX_E_SETUP, -blob_fd, "memfd_create", "argv and env");
+  free_bytes(&run->blob);
+  cleanup_fd int stdout_fd = -1, stderr_fd = -1, third_fd = -1;
+  int result = open_output(run, GBX_STDOUT, &stdout_fd, err);
+  if (result == 0) result = open_output(run, GBX_STDERR, &stderr_fd, err);
+  if (result == 0) result = open_fd3(run, &third_fd, err);
+  if (result < 0) return result;
+  run->timer = gbx__timer_new(run->engine, run);
+  if (run->timer == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "deadline");
+
+  struct gbx_msg_run message = {
+      .root = session->root->id,
+      .workspace = session->id,
+      .flags = (third_fd >= 0 ? GBX_RUN_FD3 : 0u) |
+               (session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP),
+      .limits = {run->limits.memory_bytes, run->limits.pids,
+                 run->limits.cpu_millis}};
+  GBX_MSG_INIT(&message, GBX_M_RUN, run->id);
+  int fds[] = {blob_fd, stdout_fd, stderr_fd, third_fd};
+  run->state = RUN_STARTING;
+  run->start_ns = uv_hrtime();
+  gbx__client_send(run->engine, &message.head, fds, third_fd >= 0 ? 4 : 3);
+  if (!run->kernel) {
+    set_deadline(run, run->timeout_ms);
+    poll_output(run, true);
+    poll_control(run);
+  }
+  return 0;
+}
+
+static void send_or_fail(struct gbx_run* run) {
+  struct gbx_err err = {0};
+  if (send_run(run, &err) < 0) gbx__run_fail(run, &err);
+}
+
+static void scanned_run(struct gbx__work* work) {
+  struct gbx_run* run = end_scan(work);
+  if (run->state == RUN_ENDED) {
+    conclude(run); /* failed meanwhile */
+  } else if (run->closed || run->aborted) {
+    end_box(run);
+  } else if (run->session->attach != ATTACHED) {
+    run->engine->starting--;
+    run->state = RUN_WAITING; /* the launcher died meanwhile */
+    gbx__session_attach(run->session);
+  } else {
+    send_or_fail(run);
+  }
+}
+
+/* Starting one may change the list behind it, so after each the search begins
+ * anew. */
+static struct gbx_run* next_to_start(struct gbx_engine* engine) {
+  if (engine->starting >= MAX_STARTING) return NULL;
+  for (struct gbx_run* run = engine->runs; run != NULL; run = run->next)
+    if (run->state == RUN_WAITING && run->session->attach == ATTACHED)
+      return run;
+  return NULL;
+}
+
+void gbx__runs_advance(struct gbx_engine* engine) {
+  struct gbx_run* run;
+  while ((run = next_to_start(engine)) != NULL) {
+    engine->starting++;
+    run->state = RUN_SCANNING;
+    if (run->track_files && !run->kernel)
+      start_scan(run, false, scanned_run);
+    else
+      send_or_fail(run);
+  }
+}
+
+void gbx__run_started(struct gbx_run* run, int pidfd) {
+  if (run->state != RUN_STARTING) {
+    fd_close(&pidfd);
+    return;
+  }
+  run->state = RUN_RUNNING;
+  run->pidfd = pidfd;
+  run->engine->starting--;
+  if (run->killed) send_kill(run);
+  if (run->kernel) start_cell(run);
+  gbx__runs_advance(run->engine);
+}
+
+/* ---- Called from any thread -------------------------------------------- */
+
+struct run_task {
+  struct gbx__task task;
+  struct gbx_run* run;  /* to start */
+  uint32_t session_id;
+  uint32_t run_id;      /* to abort, or of the cell */
+  struct gbx__cell* cell;
+};
+
+static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = request->run;
+  run->session = gbx__session_find(engine, request->session_id);
+  free(request);
+  if (run->session == NULL || run->session->closing || engine->closing) {
+    struct gbx_err err = {0};
+    (void)gbx_fail(&err, GBX_E_CLOSED, 0, "session", "it is closed");
+    run->events.on_end(run->data, &err, NULL);
+    free_run(run);
+    return;
+  }
+  struct gbx_run** at = &engine->runs;
+  while (*at != NULL) at = &(*at)->next;
+  *at = run;
+  if (run->session->attach == ATTACHED)
+    gbx__runs_advance(engine);
+  else
+    gbx__session_attach(run->session);
+}
+
+/* cwd, argv and env one after the other, as payload.c reads them. */
+static int make_exec_blob(const struct gbx_run_options* options,
+                          struct gbx_bytes* ret_blob) {
+  const char* cwd = options->cwd == NULL ? "/workspace" : options->cwd;
+  struct gbx_exec_head head = {.magic = GBX_WIRE_MAGIC};
+  size_t size = sizeof head + strlen(cwd) + 1;
+  for (; options->argv[head.argc] != NULL; head.argc++)
+    size += strlen(options->argv[head.argc]) + 1;
+  for (; options->env[head.envc] != NULL; head.envc++)
+    size += strlen(options->env[head.envc]) + 1;
+  char* blob = malloc(size);
+  if (blob == NULL) return -ENOMEM;
+  memcpy(blob, &head, sizeof head);
+  char* at = stpcpy(blob + sizeof head, cwd) + 1;
+  for (uint32_t i = 0; i < head.argc; i++)
+    at = stpcpy(at, options->argv[i]) + 1;
+  for (uint32_t i = 0; i < head.envc; i++) at = stpcpy(at, options->env[i]) + 1;
+  *ret_blob = (struct gbx_bytes){blob, size};
+  return 0;
+}
+
+int gbx_run_start(struct gbx_session* session,
+                  const struct gbx_run_options* options,
+                  const struct gbx_run_events* events, void* data,
+                  struct gbx_run** ret_run, struct gbx_err* err) {
+  if (options->argv == NULL || options->argv[0] == NULL ||
+      options->env == NULL || events->on_end == NULL ||
+      (options->control && options->script.data != NULL) ||
+      (options->timeout_ms == 0 && !options->kernel))
+    return gbx_fail(err, GBX_E_INVALID, EINVAL, "run", "options");
+  struct gbx_run* run = calloc(1, sizeof *run);
+  struct run_task* task = calloc(1, sizeof *task);
+  if (run == NULL || task == NULL || uv_mutex_init(&run->mutex) != 0) {
+    free(run);
+    free(task);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "run");
+  }
+  run->engine = session->engine;
+  run->id = gbx__engine_next_id(session->engine);
+  run->events = *events;
+  run->data = data;
+  run->timeout_ms = options->timeout_ms;
+  run->limits = options->limits;
+  run->has_control = options->control;
+  run->kernel = options->kernel;
+  run->track_files = options->track_files;
+  run->pidfd = run->control.fd = -1;
+  run->last_cell = &run->cells;
+  run->end.escape_syscall = -1;
+  for (int i = 0; i < 2; i++) {
+    run->output[i].fd = -1;
+    run->output[i].limit = (size_t)options->max_output_bytes;
+  }
+  if (make_exec_blob(options, &run->blob) < 0 ||
+      copy_bytes(options->script, &run->script) < 0 ||
+      copy_bytes(options->cell, &run->cell) < 0) {
+    free_run(run);
+    free(task);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "run");
+  }
+  task->task.perform = perform_start;
+  task->run = run;
+  task->session_id = session->id;
+  *ret_run = run;
+  gbx__engine_post(session->engine, &task->task);
+  return 0;
+}
+
+static void perform_cell(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run == NULL || run->state == RUN_ENDED) {
+    /* Its on_end is called already, or about to be: that ends the cell. */
+    free_cell(request->cell);
+  } else {
+    *run->last_cell = request->cell;
+    run->last_cell = &request->cell->next;
+    start_cell(run);
+  }
+  free(request);
+}
+
+int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
+                 uint64_t timeout_ms, uint64_t max_output_bytes,
+                 bool track_files, void* cell_data, struct gbx_err* err) {
+  struct gbx__cell* cell = calloc(1, sizeof *cell);
+  struct run_task* task = calloc(1, sizeof *task);
+  uint8_t* copy = malloc(size + 1);
+  if (cell == NULL || task == NULL || copy == NULL) {
+    free(cell);
+    free(task);
+    free(copy);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "cell");
+  }
+  memcpy(copy, body, size);
+  *cell = (struct gbx__cell){.data = cell_data,
+                             .body = copy,
+                             .body_size = size,
+                             .timeout_ms = timeout_ms,
+                             .max_output_bytes = max_output_bytes,
+                             .track_files = track_files};
+  task->task.perform = perform_cell;
+  task->run_id = run->id;
+  task->cell = cell;
+  gbx__engine_post(run->engine, &task->task);
+  return 0;
+}
+
+static void perform_abort(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run != NULL) gbx__run_kill(run, WHY_ABORTED);
+  free(request);
+}
+
+void gbx_run_abort(struct gbx_run* run) {
+  struct run_task* task = calloc(1, sizeof *task);
+  if (task == NULL) return; /* it ends by its deadline */
+  task->task.perform = perform_abort;
+  task->run_id = run->id;
+  gbx__engine_post(run->engine, &task->task);
+}

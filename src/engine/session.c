@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Theory of operation
+ * -------------------
+ * A session is a workspace on disk and a description of a root; both exist
+ * without any process. To run something it must be *attached*: the launcher
+ * that runs now has to know the root (shared by sessions with equal records)
+ * and hold a tree of the workspace. When the launcher dies, every session is
+ * detached, and the next run attaches its session to the next launcher.
+ *
+ *   open    prepare the workspace (worker) -> start keeper and launcher ->
+ *           ROOT -> WORKSPACE -> callback
+ *   close   kill the runs -> they end -> WORKSPACE_DROP -> remove a temporary
+ *           workspace (worker) -> callback -> free
+ *
+ * Close is in that order so that nothing of a box can still write when the
+ * folder is removed. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fd.h"
+#include "common/remove_tree.h"
+#include "engine/internal.h"
+
+static const struct gbx_err closed_error = {
+    .code = GBX_E_CLOSED, .op = "session", .detail = "it is closed"};
+
+struct gbx_session* gbx__session_find(struct gbx_engine* engine, uint32_t id) {
+  struct gbx_session* session = engine->sessions;
+  while (session != NULL && session->id != id) session = session->next;
+  return session;
+}
+
+static void free_session(struct gbx_session* session) {
+  for (struct gbx_session** at = &session->engine->sessions; *at != NULL;
+       at = &(*at)->next)
+    if (*at == session) {
+      *at = session->next;
+      break;
+    }
+  if (session->has_workspace) gbx__workspace_done(&session->workspace);
+  free(session->blob);
+  free(session->wanted_workspace);
+  free(session->temp_dir);
+  free(session);
+}
+
+/* ---- Open -------------------------------------------------------------- */
+
+/* The records of wire.h, in one block that can be compared. */
+static void* make_blob(const struct gbx_entry* entries, size_t count,
+                       size_t* ret_size) {
+  size_t size = 0;
+  for (size_t i = 0; i < count; i++)
+    size += sizeof(struct gbx_wire_entry) + strlen(entries[i].target) + 1 +
+            (entries[i].source == NULL ? 0 : strlen(entries[i].source)) + 1 +
+            entries[i].size;
+  uint8_t* blob = malloc(size + 1);
+  if (blob == NULL) return NULL;
+  uint8_t* at = blob;
+  for (size_t i = 0; i < count; i++) {
+    const struct gbx_entry* entry = &entries[i];
+    const char* source = entry->source == NULL ? "" : entry->source;
+    struct gbx_wire_entry record = {
+        .kind = (uint32_t)entry->kind,
+        .target_size = (uint32_t)strlen(entry->target) + 1,
+        .source_size = (uint32_t)strlen(source) + 1,
+        .data_size = (uint32_t)entry->size};
+    memcpy(at, &record, sizeof record);
+    at += sizeof record;
+    memcpy(at, entry->target, record.target_size);
+    at += record.target_size;
+    memcpy(at, source, record.source_size);
+    at += record.source_size;
+    if (entry->size > 0) memcpy(at, entry->data, entry->size);
+    at += entry->size;
+  }
+  *ret_size = size;
+  return blob;
+}
+
+static enum gbx_enforcement enforcement(const struct gbx_session* session,
+                                        uint64_t limit, uint32_t controller) {
+  if (limit == 0) return GBX_ENFORCED_LIFTED;
+  if (session->enforce_limits &&
+      (session->engine->client.controllers & controller) != 0)
+    return GBX_ENFORCED_KERNEL;
+  /* Without a cgroup the nested user namespace counts the processes. */
+  return controller == GBX_CTL_PIDS ? GBX_ENFORCED_KERNEL : GBX_ENFORCED_NONE;
+}
+
+static void report_open(struct gbx_session* session,
+                        const struct gbx_err* err) {
+  gbx_session_open_cb cb = session->open_cb;
+  session->open_cb = NULL;
+  if (cb == NULL) return;
+  if (err != NULL) {
+    cb(session->open_data, err, NULL, NULL);
+    return;
+  }
+  const struct gbx_session_info info = {
+      .workspace = session->workspace.path,
+      .memory =
+          enforcement(session, session->limits.memory_bytes, GBX_CTL_MEMORY),
+      .pids = enforcement(session, session->limits.pids, GBX_CTL_PIDS),
+      .cpus = enforcement(session, session->limits.cpu_millis, GBX_CTL_CPU)};
+  cb(session->open_data, NULL, session, &info);
+}
+
+static void remove_workspace(struct gbx_session* session);
+
+/* A session that could not be opened: nobody has it, so it goes by itself. */
+static void fail_open(struct gbx_session* session, const struct gbx_err* err) {
+  report_open(session, err);
+  session->closing = true;
+  session->attach = DETACHED;
+  gbx__session_settle(session);
+}
+
+struct prepare_work {
+  struct gbx__work work;
+  struct gbx_session* session;
+  struct gbx_err err;
+};
+
+static void prepare_workspace(struct gbx__work* work) {
+  struct prepare_work* job = (struct prepare_work*)work;
+  (void)gbx__workspace_prepare(job->session->wanted_workspace,
+                               job->session->temp_dir,
+                               &job->session->workspace, &job->err);
+}
+
+static void workspace_prepared(struct gbx__work* work) {
+  struct prepare_work* job = (struct prepare_work*)work;
+  struct gbx_session* session = job->session;
+  session->pending_work--;
+  session->has_workspace = job->err.code == GBX_OK;
+  if (session->engine->closing || !session->has_workspace)
+    fail_open(session, job->err.code != GBX_OK ? &job->err : &closed_error);
+  else
+    gbx__session_attach(session);
+  free(job);
+}
+
+struct open_task {
+  struct gbx__task task;
+  struct gbx_session* session;
+};
+
+static void open_session(struct gbx_engine* engine, struct gbx__task* task) {
+  struct gbx_session* session = ((struct open_task*)task)->session;
+  free(task);
+  session->id = gbx__engine_next_id(engine);
+  session->next = engine->sessions;
+  engine->sessions = session;
+  struct prepare_work* job =
+      engine->closing ? NULL : calloc(1, sizeof *job);
+  if (job == NULL) {
+    fail_open(session, &closed_error);
+    return;
+  }
+  job->work.work = prepare_workspace;
+  job->work.done = workspace_prepared;
+  job->session = session;
+  session->pending_work++;
+  gbx__work_start(engine, &job->work);
+  gbx__client_start(engine); /* at the same time */
+}
+
+int gbx_session_open(struct gbx_engine* engine,
+                     const struct gbx_session_options* options,
+                     gbx_session_open_cb cb, void* data, struct gbx_err* err) {
+  struct gbx_session* session = calloc(1, sizeof *session);
+  struct open_task* task = calloc(1, sizeof *task);
+  if (session != NULL && task != NULL) {
+    session->engine = engine;
+    session->workspace.fd = -1;
+    session->limits = options->limits;
+    session->enforce_limits = options->enforce_limits;
+    session->open_cb = cb;
+    session->open_data = data;
+    session->blob = make_blob(options->entries, options->entry_count,
+                              &session->blob_size);
+    session->temp_dir = strdup(options->temp_dir);
+    if (options->workspace != NULL)
+      session->wanted_workspace = strdup(options->workspace);
+  }
+  if (session == NULL || task == NULL || session->blob == NULL ||
+      session->temp_dir == NULL ||
+      (options->workspace != NULL && session->wanted_workspace == NULL)) {
+    if (session != NULL) {
+      free(session->blob);
+      free(session->temp_dir);
+      free(session->wanted_workspace);
+    }
+    free(session);
+    free(task);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "session");
+  }
+  task->task.perform = open_session;
+  task->session = session;
+  gbx__engine_post(engine, &task->task);
+  return 0;
+}
+
+/* ---- Attach ------------------------------------------------------------ */
+
+/* Fails everything that waits for the session to be attached. */
+static void fail_attach(struct gbx_session* session,
+                        const struct gbx_err* err) {
+  struct gbx_engine* engine = session->engine;
+  session->attach = DETACHED;
+  session->root = NULL;
+  for (struct gbx_run* run = engine->runs; run != NULL;) {
+    struct gbx_run* next = run->next;
+    if (run->session == session && run->state == RUN_WAITING)
+      gbx__run_fail(run, err);
+    run = next;
+  }
+  if (session->open_cb != NULL) fail_open(session, err);
+}
+
+static struct gbx__root* find_root(struct gbx__client* client,
+                                   const struct gbx_session* session) {
+  struct gbx__root* root = client->roots;
+  while (root != NULL &&
+         (root->blob_size != session->blob_size ||
+          memcmp(root->blob, session->blob, root->blob_size) != 0))
+    root = root->next;
+  return root;
+}
+
+static int send_root(struct gbx_session* session, struct gbx_err* err) {
+  struct gbx_engine* engine = session->engine;
+  struct gbx__root* root = calloc(1, sizeof *root);
+  void* blob = malloc(session->blob_size);
+  cleanup_fd int fd =
+      fd_sealed_memory("root", session->blob, session->blob_size);
+  if (root == NULL || blob == NULL || fd < 0) {
+    free(root);
+    free(blob);
+    return gbx_fail(err, GBX_E_NO_MEMORY, fd < 0 ? -fd : ENOMEM, "memfd_create",
+                    "root");
+  }
+  memcpy(blob, session->blob, session->blob_size);
+  root->blob = blob;
+  root->blob_size = session->blob_size;
+  root->id = gbx__engine_next_id(engine);
+  root->next = engine->client.roots;
+  engine->client.roots = root;
+  session->root = root;
+  struct gbx_msg_root message;
+  GBX_MSG_INIT(&message, GBX_M_ROOT, root->id);
+  gbx__client_send(engine, &message.head, &fd, 1);
+  return 0;
+}
+
+static void send_workspace(struct gbx_session* session) {
+  struct gbx_engine* engine = session->engine;
+  if (session->workspace.temporary)
+    gbx__client_temp(engine, GBX_M_TEMP_ADD, session->workspace.path);
+  struct gbx_msg_workspace message;
+  memset(&message, 0, sizeof message);
+  message.temporary = session->workspace.temporary;
+  message.dev = session->workspace.dev;
+  message.ino = session->workspace.ino;
+  memcpy(message.path, session->workspace.path, sizeof message.path);
+  GBX_MSG_INIT(&message, GBX_M_WORKSPACE, session->id);
+  session->attach = ATTACHING_WORKSPACE;
+  gbx__client_send(engine, &message.head, NULL, 0);
+}
+
+void gbx__session_attach(struct gbx_session* session) {
+  struct gbx_engine* engine = session->engine;
+  if (session->attach != DETACHED || !session->has_workspace ||
+      session->closing)
+    return;
+  if (engine->client.state != CLIENT_UP) {
+    gbx__client_start(engine); /* gbx__sessions_client_up calls us again */
+    return;
+  }
+  struct gbx_err err = {0};
+  session->attach = ATTACHING_ROOT;
+  session->root = find_root(&engine->client, session);
+  if (session->root == NULL) {
+    if (send_root(session, &err) < 0) fail_attach(session, &err);
+  } else if (session->root->ready) {
+    send_workspace(session);
+  }
+}
+
+static bool is_wanted(const struct gbx_session* session) {
+  if (session->open_cb != NULL) return true;
+  for (struct gbx_run* run = session->engine->runs; run != NULL;
+       run = run->next)
+    if (run->session == session && run->state == RUN_WAITING) return true;
+  return false;
+}
+
+void gbx__sessions_client_up(struct gbx_engine* engine) {
+  for (struct gbx_session* session = engine->sessions; session != NULL;) {
+    struct gbx_session* next = session->next;
+    if (is_wanted(session)) gbx__session_attach(session);
+    session = next;
+  }
+}
+
+void gbx__sessions_client_lost(struct gbx_engine* engine,
+                               const struct gbx_err* err) {
+  for (struct gbx_run* run = engine->runs; run != NULL;) {
+    struct gbx_run* next = run->next;
+    if (run->state == RUN_STARTING || run->state == RUN_RUNNING)
+      gbx__run_fail(run, err);
+    run = next;
+  }
+  for (struct gbx_session* session = engine->sessions; session != NULL;) {
+    struct gbx_session* next = session->next;
+    bool wanted = is_wanted(session);
+    session->attach = DETACHED;
+    session->root = NULL;
+    if (wanted && !session->closing) fail_attach(session, err);
+    session = next;
+  }
+}
+
+static void root_done(struct gbx_engine* engine, struct gbx__root* root,
+                      const struct gbx_err* err) {
+  root->ready = err->code == GBX_OK;
+  if (!root->ready) { /* the next session tries anew */
+    struct gbx__root** at = &engine->client.roots;
+    while (*at != root) at = &(*at)->next;
+    *at = root->next;
+  }
+  for (struct gbx_session* session = engine->sessions; session != NULL;) {
+    struct gbx_session* next = session->next;
+    if (session->attach == ATTACHING_ROOT && session->root == root) {
+      if (root->ready)
+        send_workspace(session);
+      else
+        fail_attach(session, err);
+    }
+    session = next;
+  }
+  if (!root->ready) {
+    free(root->blob);
+    free(root);
+  }
+}
+
+void gbx__sessions_done(struct gbx_engine* engine, uint32_t id,
+                        const struct gbx_err* err) {
+  for (struct gbx__root* root = engine->client.roots; root != NULL;
+       root = root->next)
+    if (root->id == id) {
+      root_done(engine, root, err);
+      return;
+    }
+  struct gbx_session* session = gbx__session_find(engine, id);
+  if (session == NULL || session->attach != ATTACHING_WORKSPACE) return;
+  if (err->code != GBX_OK) {
+    fail_attach(session, err);
+    return;
+  }
+  session->attach = ATTACHED;
+  report_open(session, NULL);
+  if (session->closing)
+    gbx__session_settle(session);
+  else
+    gbx__runs_advance(engine);
+}
+
+/* ---- Close ------------------------------------------------------------- */
+
+struct remove_work {
+  struct gbx__work work;
+  struct gbx_session* session;
+  struct gbx_err err;
+};
+
+static void remove_tree(struct gbx__work* work) {
+  struct remove_work* job = (struct remove_work*)work;
+  (void)gbx_remove_tree(AT_FDCWD, job->session->workspace.path, &job->err);
+}
+
+static void finish_close(struct gbx_session* session,
+                         const struct gbx_err* err) {
+  gbx_done_cb cb = session->close_cb;
+  void* data = session->close_data;
+  free_session(session);
+  if (cb != NULL) cb(data, err);
+}
+
+static void tree_removed(struct gbx__work* work) {
+  struct remove_work* job = (struct remove_work*)work;
+  struct gbx_session* session = job->session;
+  if (session->engine->client.state == CLIENT_UP)
+    gbx__client_temp(session->engine, GBX_M_TEMP_DROP,
+                     session->workspace.path);
+  finish_close(session, job->err.code == GBX_OK ? NULL : &job->err);
+  free(job);
+}
+
+static void remove_workspace(struct gbx_session* session) {
+  struct remove_work* job = NULL;
+  if (session->has_workspace && session->workspace.temporary)
+    job = calloc(1, sizeof *job);
+  if (job == NULL) {
+    finish_close(session, NULL);
+    return;
+  }
+  job->work.work = remove_tree;
+  job->work.done = tree_removed;
+  job->session = session;
+  session->pending_work++; /* never again to settle */
+  gbx__work_start(session->engine, &job->work);
+}
+
+void gbx__session_settle(struct gbx_session* session) {
+  if (!session->closing || session->pending_work > 0 ||
+      session->open_cb != NULL || session->attach == ATTACHING_ROOT ||
+      session->attach == ATTACHING_WORKSPACE)
+    return;
+  for (struct gbx_run* run = session->engine->runs; run != NULL;
+       run = run->next)
+    if (run->session == session) return;
+  if (session->attach == ATTACHED) {
+    struct gbx_msg_head head;
+    gbx_msg_head_init(&head, GBX_M_WORKSPACE_DROP, sizeof head, session->id);
+    gbx__client_send(session->engine, &head, NULL, 0);
+    session->attach = DETACHED;
+  }
+  remove_workspace(session);
+}
+
+struct close_task {
+  struct gbx__task task;
+  uint32_t session_id;
+  gbx_done_cb cb;
+  void* data;
+};
+
+static void close_session(struct gbx_engine* engine, struct gbx__task* task) {
+  struct close_task* request = (struct close_task*)task;
+  struct gbx_session* session = gbx__session_find(engine, request->session_id);
+  if (session == NULL || session->closing) {
+    request->cb(request->data, NULL); /* the engine closed it already */
+  } else {
+    session->closing = true;
+    session->close_cb = request->cb;
+    session->close_data = request->data;
+    for (struct gbx_run* run = engine->runs; run != NULL;) {
+      struct gbx_run* next = run->next;
+      if (run->session == session) gbx__run_kill(run, WHY_CLOSED);
+      run = next;
+    }
+    gbx__session_settle(session);
+  }
+  free(request);
+}
+
+void gbx_session_close(struct gbx_session* session, gbx_done_cb cb,
+                       void* data) {
+  struct close_task* task = calloc(1, sizeof *task);
+  if (task == NULL) return; /* closed with the engine */
+  task->task.perform = close_session;
+  task->session_id = session->id;
+  task->cb = cb;
+  task->data = data;
+  gbx__engine_post(session->engine, &task->task);
+}
+
+void gbx__sessions_abandon(struct gbx_engine* engine,
+                           const struct gbx_err* err) {
+  for (struct gbx_run* run = engine->runs; run != NULL;) {
+    struct gbx_run* next = run->next;
+    gbx__run_fail(run, err);
+    run = next;
+  }
+  for (struct gbx_session* session = engine->sessions; session != NULL;) {
+    struct gbx_session* next = session->next;
+    bool keeper_knows = session->attach == ATTACHING_WORKSPACE ||
+                        session->attach == ATTACHED;
+    session->attach = DETACHED;
+    if (session->pending_work == 0) {
+      report_open(session, err);
+      /* The keeper removes a temporary workspace when our sockets end. One
+       * that it was not told of must go here, since no worker may start. */
+      if (session->has_workspace && session->workspace.temporary &&
+          !keeper_knows)
+        (void)gbx_remove_tree(AT_FDCWD, session->workspace.path, NULL);
+      finish_close(session, session->close_cb == NULL ? NULL : err);
+    } else {
+      session->closing = true; /* its job's end frees it */
+    }
+    session = next;
+  }
+}
+
+/* ---- Files ------------------------------------------------------------- */
+
+enum file_operation { FILE_WRITE, FILE_READ, FILE_LIST };
+
+struct file_work {
+  struct gbx__work work;
+  struct gbx__task task;
+  struct gbx_engine* engine;
+  struct gbx_session* session;
+  uint32_t session_id;
+  enum file_operation operation;
+  char* path;
+  uint8_t* bytes; /* to write, or read */
+  size_t size;
+  uint64_t max_bytes;
+  struct gbx__file_list list;
+  union {
+    gbx_done_cb done;
+    gbx_read_cb read;
+    gbx_list_cb list;
+  } cb;
+  void* data;
+  struct gbx_err err;
+};
+
+static void free_file_work(struct file_work* job) {
+  gbx__file_list_done(&job->list);
+  free(job->path);
+  free(job->bytes);
+  free(job);
+}
+
+static void report_file(struct file_work* job) {
+  const struct gbx_err* err = job->err.code == GBX_OK ? NULL : &job->err;
+  switch (job->operation) {
+    case FILE_WRITE:
+      job->cb.done(job->data, err);
+      break;
+    case FILE_READ:
+      job->cb.read(job->data, err, err == NULL ? job->bytes : NULL,
+                   err == NULL ? job->size : 0);
+      break;
+    case FILE_LIST:
+      job->cb.list(job->data, err, err == NULL ? job->list.files : NULL,
+                   err == NULL ? job->list.count : 0);
+      break;
+  }
+  free_file_work(job);
+}
+
+static void do_file(struct gbx__work* work) {
+  struct file_work* job = (struct file_work*)work;
+  const struct gbx__workspace* workspace = &job->session->workspace;
+  switch (job->operation) {
+    case FILE_WRITE:
+      (void)gbx__workspace_write(workspace, job->path, job->bytes, job->size,
+                                 &job->err);
+      break;
+    case FILE_READ:
+      (void)gbx__workspace_read(workspace, job->path, job->max_bytes,
+                                &job->bytes, &job->size, &job->err);
+      break;
+    case FILE_LIST:
+      (void)gbx__workspace_list(workspace, job->path, &job->list, &job->err);
+      break;
+  }
+}
+
+static void file_done(struct gbx__work* work) {
+  struct file_work* job = (struct file_work*)work;
+  struct gbx_session* session = job->session;
+  report_file(job);
+  session->pending_work--;
+  gbx__session_settle(session);
+}
+
+static void start_file(struct gbx_engine* engine, struct gbx__task* task) {
+  struct file_work* job =
+      (struct file_work*)((char*)task - offsetof(struct file_work, task));
+  job->session = gbx__session_find(engine, job->session_id);
+  if (job->session == NULL || job->session->closing || engine->closing) {
+    job->err = closed_error;
+    report_file(job);
+    return;
+  }
+  job->session->pending_work++;
+  gbx__work_start(engine, &job->work);
+}
+
+static struct file_work* new_file_work(struct gbx_session* session,
+                                       enum file_operation operation,
+                                       const char* path, void* data,
+                                       struct gbx_err* err) {
+  struct file_work* job = calloc(1, sizeof *job);
+  if (job != NULL) job->path = strdup(path);
+  if (job == NULL || job->path == NULL) {
+    free(job);
+    (void)gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "file");
+    return NULL;
+  }
+  job->work.work = do_file;
+  job->work.done = file_done;
+  job->task.perform = start_file;
+  job->engine = session->engine;
+  job->session_id = session->id;
+  job->operation = operation;
+  job->data = data;
+  return job;
+}
+
+int gbx_session_write_file(struct gbx_session* session, const char* path,
+                           const void* bytes, size_t size, gbx_done_cb cb,
+                           void* data, struct gbx_err* err) {
+  struct file_work* job = new_file_work(session, FILE_WRITE, path, data, err);
+  if (job == NULL) return -ENOMEM;
+  job->cb.done = cb;
+  job->bytes = malloc(size + 1);
+  if (job->bytes == NULL) {
+    free_file_work(job);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "file");
+  }
+  if (size > 0) memcpy(job->bytes, bytes, size);
+  job->size = size;
+  gbx__engine_post(session->engine, &job->task);
+  return 0;
+}
+
+int gbx_session_read_file(struct gbx_session* session, const char* path,
+                          uint64_t max_bytes, gbx_read_cb cb, void* data,
+                          struct gbx_err* err) {
+  struct file_work* job = new_file_work(session, FILE_READ, path, data, err);
+  if (job == NULL) return -ENOMEM;
+  job->cb.read = cb;
+  job->max_bytes = max_bytes;
+  gbx__engine_post(session->engine, &job->task);
+  return 0;
+}
+
+int gbx_session_list_files(struct gbx_session* session, const char* path,
+                           gbx_list_cb cb, void* data, struct gbx_err* err) {
+  struct file_work* job = new_file_work(session, FILE_LIST, path, data, err);
+  if (job == NULL) return -ENOMEM;
+  job->cb.list = cb;
+  gbx__engine_post(session->engine, &job->task);
+  return 0;
+}

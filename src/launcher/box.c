@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/box.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "common/fd.h"
+#include "common/sys.h"
+
+static int clone_init(struct box* box, const struct box_parts* parts,
+                      struct gbx_err* err) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "box");
+  box->socket_fd = pair[0];
+  cleanup_fd int init_fd = pair[1];
+  /* Not NEWCGROUP: init joins its cgroup first. Not NEWNS: it copies the
+   * prepared root's instead of ours. */
+  struct clone_args args = {.flags = CLONE_NEWPID | CLONE_NEWIPC |
+                                     CLONE_NEWUTS | CLONE_NEWNET | CLONE_PIDFD,
+                            .pidfd = (uint64_t)(uintptr_t)&box->pidfd,
+                            .exit_signal = SIGCHLD};
+  pid_t pid = sys_clone3(&args);
+  if (pid < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "clone3",
+                    "pid, ipc, uts and network namespaces of a box");
+  if (pid == 0) init_main(&parts->spec, init_fd);
+  box->pid = pid;
+  return 0;
+}
+
+struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
+  struct gbx_fds leaf_fds = *parts->leaf_fds;
+  struct box* box = calloc(1, sizeof *box);
+  if (box == NULL) {
+    gbx_fds_close(&leaf_fds);
+    (void)gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "box");
+    return NULL;
+  }
+  box->pidfd = box->socket_fd = box->listener_fd = -1;
+  box->root = parts->root;
+  box->leaf = parts->leaf;
+  box->limits = parts->spec.limits;
+  box->end.escape_syscall = -1;
+  for (int i = 0; i < GBX_LEAF_FDS; i++)
+    box->leaf_fd[i] = parts->leaf == 0 ? -1 : gbx_fds_steal(&leaf_fds, i);
+  for (int i = 0; i < 3; i++)
+    box->watch[i] = (struct box_watch){box, (enum box_source)i};
+  int result = clone_init(box, parts, err);
+  gbx_fds_close(&leaf_fds); /* cgroup.procs: init has them */
+  if (result < 0) {
+    box_free(box);
+    return NULL;
+  }
+  return box;
+}
+
+int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err) {
+  struct gbx_msg_go go = {.flags = run->request.flags,
+                          .memory_bytes = run->request.limits.memory_bytes};
+  /* Without a cgroup the number of processes is a resource limit of the
+   * payload, which may only go down. */
+  if (box->leaf == 0 && run->request.limits.pids != box->limits.pids)
+    go.pids = run->request.limits.pids;
+  GBX_MSG_INIT(&go, GBX_M_GO, run->request.head.id);
+  int fds[GBX_MSG_FDS] = {tree_fd};
+  int count = 1;
+  for (int i = 0; i < run->fds.count && count < GBX_MSG_FDS; i++)
+    fds[count++] = run->fds.fd[i];
+  int result = gbx_msg_send(box->socket_fd, &go.head, fds, count);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_DIED, -result, "box", "ended before its run");
+  /* Ours would keep the pipes open. */
+  gbx_fds_close(&run->fds);
+  box->state = BOX_RUNNING;
+  return 0;
+}
+
+void box_kill(struct box* box) {
+  (void)sys_pidfd_kill(box->pidfd, SIGKILL); /* ESRCH: it is dead */
+}
+
+void box_take_notification(struct box* box) {
+  /* Room for what a later kernel adds to the struct; it must be zero. */
+  union {
+    struct seccomp_notif notification;
+    char room[512];
+  } buffer;
+  memset(&buffer, 0, sizeof buffer);
+  if (ioctl(box->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &buffer) == 0) {
+    box->end.escape_syscall = buffer.notification.data.nr;
+    box->end.escape_arch = buffer.notification.data.arch;
+  }
+  /* ENOENT: a signal took the call back before we read it. It was tried. */
+  box->end.escape = 1;
+  box_kill(box);
+}
+
+/* From a control file's text: the number after `key`, or after nothing. */
+static uint64_t read_counter(int fd, const char* key) {
+  char text[512];
+  ssize_t size = RETRY(pread(fd, text, sizeof text - 1, 0));
+  if (size <= 0) return 0;
+  text[size] = '\0';
+  const char* at = key == NULL ? text : strstr(text, key);
+  return at == NULL ? 0 : strtoull(at + (key == NULL ? 0 : strlen(key)), NULL, 10);
+}
+
+bool box_had_oom(struct box* box) {
+  if (box->leaf == 0) return false;
+  uint64_t signals;
+  return read(box->leaf_fd[GBX_LEAF_OOM_EVENT], &signals, sizeof signals) ==
+             (ssize_t)sizeof signals ||
+         read_counter(box->leaf_fd[GBX_LEAF_OOM_CONTROL], "oom_kill ") > 0;
+}
+
+void box_read_usage(struct box* box) {
+  if (box->leaf == 0) return; /* init's own count stands */
+  box->end.max_memory_bytes =
+      read_counter(box->leaf_fd[GBX_LEAF_MAX_USAGE], NULL);
+  box->end.cpu_us = read_counter(box->leaf_fd[GBX_LEAF_CPU_USAGE], NULL) / 1000;
+}
+
+void box_free(struct box* box) {
+  fd_close(&box->pidfd);
+  fd_close(&box->socket_fd);
+  fd_close(&box->listener_fd);
+  for (int i = 0; i < GBX_LEAF_FDS; i++) fd_close(&box->leaf_fd[i]);
+  free(box);
+}

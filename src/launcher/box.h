@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_LAUNCHER_BOX_H_
+#define SRC_LAUNCHER_BOX_H_
+
+/* A box as the launcher sees it, from clone3 to its reaping. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/wire.h"
+#include "launcher/init.h"
+
+enum box_state {
+  BOX_MAKING,  /* init sets itself up */
+  BOX_READY,   /* its payload waits for GO */
+  BOX_RUNNING, /* has a run */
+};
+
+struct box;
+
+/* What of a box an epoll event is about. */
+enum box_source { BOX_SOCKET, BOX_LISTENER, BOX_OOM };
+struct box_watch {
+  struct box* box;
+  enum box_source source;
+};
+
+struct box {
+  struct box* next;
+  enum box_state state;
+  pid_t pid;     /* init, in the launcher's pid namespace */
+  int pidfd;     /* of init */
+  int socket_fd; /* to init */
+  int listener_fd;           /* reports the kill set; -1 if none */
+  int leaf_fd[GBX_LEAF_FDS]; /* -1 without a cgroup */
+  uint32_t leaf;             /* its number; 0 without a cgroup */
+  uint32_t root;
+  struct gbx_wire_limits limits; /* that are in force */
+
+  struct run* run; /* waiting for this box, or running in it */
+  bool reaped;     /* freed when the events at hand are done */
+
+  struct gbx_msg_end end; /* collected for the engine */
+  struct box_watch watch[3];
+};
+
+/* One RUN of the engine, until its box has it. */
+struct run {
+  struct gbx_msg_run request;
+  struct gbx_fds fds;
+};
+
+/* What making a box takes from the launcher. */
+struct box_parts {
+  uint32_t root;
+  uint32_t leaf;              /* 0: no cgroup */
+  const struct gbx_fds* leaf_fds; /* as LEAF_MAKE's answer has them */
+  struct box_spec spec;
+};
+
+/* Makes a box; its init says BOX_READY or FAILED on the socket. Takes the
+ * descriptors in `leaf_fds`, also on failure. Returns NULL with `err` set. */
+struct box* box_new(const struct box_parts* parts, struct gbx_err* err);
+
+/* Sends GO. `tree_fd` is the workspace's tree. */
+int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err);
+
+/* Kills everything in it; its reaping follows. */
+void box_kill(struct box* box);
+
+/* A readable listener: records the call and kills the box. */
+void box_take_notification(struct box* box);
+
+/* Whether the cgroup ran out of memory since it was made. */
+bool box_had_oom(struct box* box);
+
+/* Reads what the cgroup counted into `box->end`. */
+void box_read_usage(struct box* box);
+
+/* Closes what is open and frees it. */
+void box_free(struct box* box);
+
+#endif  // SRC_LAUNCHER_BOX_H_

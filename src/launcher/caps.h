@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_LAUNCHER_CAPS_H_
+#define SRC_LAUNCHER_CAPS_H_
+
+#include <stdbool.h>
+
+#include "common/error.h"
+
+/* Whether this process has what the root mode needs: SYS_ADMIN, SETUID and
+ * SETGID, effective. */
+bool caps_can_be_root(void);
+
+/* Makes all permitted capabilities effective again (a change of uid cleared
+ * them) and ambient, so that they outlive an exec as a uid other than 0. */
+int caps_keep_over_exec(struct gbx_err* err);
+
+/* Gives up every capability in every set, the bounding set included, and reads
+ * back that none is left. */
+int caps_drop_all(struct gbx_err* err);
+
+#endif  // SRC_LAUNCHER_CAPS_H_

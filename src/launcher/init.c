@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Theory of operation
+ * -------------------
+ * init is a fork of the launcher, made with new pid, ipc, uts and net
+ * namespaces; it never executes anything. It takes itself into the cgroup leaf
+ * and the prepared root, makes what is the box's own (/proc, /tmp, home,
+ * /dev/shm, loopback), forks the payload, and says BOX_READY. Then it sleeps
+ * until the launcher's GO, which brings the workspace and the payload's
+ * descriptors. It attaches the one, gives up its own rights, hands the others
+ * on, reaps until the payload has ended, reports that, and exits: with pid 1
+ * the kernel ends everything in the box.
+ *
+ * What the payload can do to it: signals without a handler are dropped for pid
+ * 1 and it has none; its memory and descriptors are closed to the payload by
+ * dumpable = 0; its sockets are unknown to the payload, which closed them
+ * before it executed anything. */
+
+#include "launcher/init.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "common/fd.h"
+#include "common/sys.h"
+#include "launcher/caps.h"
+#include "launcher/mount.h"
+#include "launcher/net.h"
+#include "launcher/payload.h"
+#include "launcher/root.h"
+
+static void die(int socket_fd, const struct gbx_err* err)
+    __attribute__((noreturn));
+static void die(int socket_fd, const struct gbx_err* err) {
+  struct gbx_msg_result message = {.err = *err};
+  GBX_MSG_INIT(&message, GBX_M_FAILED, 0);
+  (void)gbx_msg_send(socket_fd, &message.head, NULL, 0); /* then our end says */
+  _exit(127);
+}
+
+/* Through descriptors that the keeper opened: permission is the opener's. */
+static int join_cgroup(const struct box_spec* spec, struct gbx_err* err) {
+  for (int i = 0; i < spec->procs_count; i++) {
+    if (write(spec->procs_fd[i], "0", 1) != 1)
+      return gbx_fail(err, GBX_E_LIMIT, errno, "cgroup.procs", "join");
+    (void)close(spec->procs_fd[i]);
+  }
+  return 0;
+}
+
+/* What a box may write to and loses: together as large as the memory limit,
+ * which they count towards. */
+static const struct {
+  const char* path;
+  unsigned mode;
+  unsigned quarters; /* of the memory limit */
+} scratch[] = {
+    {"/tmp", 01777, 2}, {"/home/user", 0700, 1}, {"/dev/shm", 01777, 1}};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static int own_mounts(const struct box_spec* spec, struct gbx_err* err) {
+  /* Copies of the prepared root: what a box does to its mounts stays there. */
+  if (setns(spec->root_fd, CLONE_NEWNS) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "setns", "prepared root");
+  if (unshare(CLONE_NEWNS) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "unshare", "mount namespace");
+  (void)close(spec->root_fd);
+
+  for (size_t i = 0; i < COUNT(scratch); i++) {
+    int result = mount_tmpfs(
+        scratch[i].path, scratch[i].mode,
+        spec->limits.memory_bytes / 4 * scratch[i].quarters, err);
+    if (result < 0) return result;
+  }
+
+  if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) <
+      0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "mount proc", "/proc of a box");
+  /* The launcher's procfs shows every box: it goes before any code comes. */
+  if (umount2(ROOT_HIDDEN_PROC, MNT_DETACH) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "umount2", ROOT_HIDDEN_PROC);
+  return mount_mask_proc(ROOT_HIDDEN_PROC, err);
+}
+
+static int make_box(const struct box_spec* spec, struct gbx_err* err) {
+  /* 1. The cgroup, before everything that costs memory, and before the cgroup
+   *    namespace, whose root is the cgroup of that moment: the other way round
+   *    the box would see the host's path. */
+  int result = join_cgroup(spec, err);
+  if (result < 0) return result;
+  if (unshare(CLONE_NEWCGROUP) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "unshare", "cgroup namespace");
+  /* 2. Mounts, while we have the capabilities for them. */
+  result = own_mounts(spec, err);
+  if (result < 0) return result;
+  /* 3. What else needs capabilities. */
+  result = net_loopback_up(err);
+  if (result < 0) return result;
+  if (sethostname("glovebox", 8) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "sethostname", "glovebox");
+  /* Under memory pressure on the host the box goes first. Not a rule of the
+   * box, so a kernel that refuses is no reason to stop. */
+  (void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "500");
+  return 0;
+}
+
+/* Forks the payload and waits until it is set up. Returns its pid; the
+ * listener of its filter is sent on with BOX_READY. */
+static pid_t start_payload(const struct box_spec* spec, int socket_fd,
+                           int* ret_payload_fd, struct gbx_err* err) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "payload");
+  pid_t pid = fork();
+  if (pid < 0) return gbx_fail(err, GBX_E_SETUP, errno, "fork", "payload");
+  if (pid == 0) payload_main(spec, pair[1]);
+  (void)close(pair[1]);
+
+  /* From here on nothing of the payload's user may look into us: our memory
+   * is a copy of the launcher's. */
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "PR_SET_DUMPABLE", "0");
+
+  union gbx_msg message;
+  struct gbx_fds fds;
+  int result = gbx_msg_recv(pair[0], &message, &fds);
+  if (result <= 0)
+    return gbx_fail(err, GBX_E_DIED, ECHILD, "payload", "ended in its set-up");
+  if (message.head.type == GBX_M_FAILED) {
+    *err = message.result.err;
+    return -1;
+  }
+  struct gbx_msg_head ready;
+  gbx_msg_head_init(&ready, GBX_M_BOX_READY, sizeof ready, 0);
+  result = gbx_msg_send(socket_fd, &ready, fds.fd, fds.count);
+  gbx_fds_close(&fds);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_INTERNAL, -result, "sendmsg", "BOX_READY");
+  *ret_payload_fd = pair[0];
+  return pid;
+}
+
+static int attach_workspace(int tree_fd, struct gbx_err* err) {
+  if (sys_move_mount(tree_fd, AT_FDCWD, "/workspace") < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "move_mount", "/workspace");
+  (void)close(tree_fd);
+  return 0;
+}
+
+/* A ready box was made for the default memory limit. */
+static int resize_scratch(uint64_t memory_bytes, struct gbx_err* err) {
+  for (size_t i = 0; i < COUNT(scratch); i++) {
+    int result =
+        mount_resize_tmpfs(scratch[i].path, scratch[i].mode,
+                           memory_bytes / 4 * scratch[i].quarters, err);
+    if (result < 0) return result;
+  }
+  return 0;
+}
+
+/* init's own rights: needed until the workspace is attached, gone before the
+ * payload runs. */
+static int give_up_rights(const struct box_spec* spec, struct gbx_err* err) {
+  int result = caps_drop_all(err);
+  if (result < 0) return result;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "PR_SET_NO_NEW_PRIVS", "init");
+  return payload_load_filter(spec->init_filter, false, err);
+}
+
+/* After GO: what the payload says until it executes. Success is EXECUTING and
+ * then the end of the socket, which its exec closes; the end alone means that
+ * it died. */
+static void await_exec(int payload_fd, struct gbx_msg_box_end* end) {
+  bool executing = false;
+  union gbx_msg message;
+  struct gbx_fds fds;
+  while (gbx_msg_recv(payload_fd, &message, &fds) > 0) {
+    gbx_fds_close(&fds);
+    if (message.head.type == GBX_M_EXECUTING) executing = true;
+    if (message.head.type == GBX_M_FAILED) {
+      end->err = message.result.err;
+      executing = true; /* it said why */
+    }
+  }
+  (void)close(payload_fd);
+  if (!executing && end->err.code == GBX_OK)
+    (void)gbx_fail(&end->err, GBX_E_DIED, ECHILD, "payload",
+                   "ended before it executed");
+}
+
+/* Reaps orphans too, for as long as the payload lives. */
+static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
+  for (;;) {
+    siginfo_t info;
+    if (RETRY(waitid(P_ALL, 0, &info, WEXITED)) < 0) break;
+    if (info.si_pid != payload) continue;
+    end->wait_code = info.si_code;
+    end->wait_status = info.si_status;
+    break;
+  }
+  struct rusage usage;
+  if (getrusage(RUSAGE_CHILDREN, &usage) < 0) return;
+  end->cpu_us = (uint64_t)usage.ru_utime.tv_sec * 1000000u +
+                (uint64_t)usage.ru_utime.tv_usec +
+                (uint64_t)usage.ru_stime.tv_sec * 1000000u +
+                (uint64_t)usage.ru_stime.tv_usec;
+  end->max_memory_bytes = (uint64_t)usage.ru_maxrss * 1024u;
+}
+
+/* The launcher's other boxes, its engine and its keeper: a fork has copies of
+ * all their descriptors, and as long as it has them their ends do not show. */
+static void close_foreign(const struct box_spec* spec, int socket_fd) {
+  int keep[GBX_MSG_FDS + 2] = {socket_fd, spec->root_fd};
+  int count = 2;
+  for (int i = 0; i < spec->procs_count; i++) keep[count++] = spec->procs_fd[i];
+  if (fd_close_except(keep, count) < 0) _exit(127);
+}
+
+void init_main(const struct box_spec* spec, int launcher) {
+  struct gbx_err err = {0};
+  int own = -1;
+  close_foreign(spec, launcher);
+  if (make_box(spec, &err) < 0) die(launcher, &err);
+  pid_t payload = start_payload(spec, launcher, &own, &err);
+  if (payload < 0) die(launcher, &err);
+
+  union gbx_msg message;
+  struct gbx_fds fds;
+  if (gbx_msg_recv(launcher, &message, &fds) <= 0 ||
+      message.head.type != GBX_M_GO || fds.count < 4)
+    _exit(127);
+  if ((message.go.memory_bytes != spec->limits.memory_bytes &&
+       resize_scratch(message.go.memory_bytes, &err) < 0) ||
+      attach_workspace(gbx_fds_steal(&fds, 0), &err) < 0 ||
+      give_up_rights(spec, &err) < 0)
+    die(launcher, &err);
+  int result = gbx_msg_send(own, &message.head, fds.fd + 1, fds.count - 1);
+  gbx_fds_close(&fds);
+  struct gbx_msg_box_end end = {0};
+  if (result < 0)
+    (void)gbx_fail(&end.err, GBX_E_DIED, -result, "payload", "did not wait");
+  await_exec(own, &end);
+  reap_until(payload, &end);
+  GBX_MSG_INIT(&end, GBX_M_BOX_END, 0);
+  (void)gbx_msg_send(launcher, &end.head, NULL, 0); /* or our death tells */
+  _exit(0);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_LAUNCHER_INIT_H_
+#define SRC_LAUNCHER_INIT_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/wire.h"
+
+/* A BPF program as seccomp(2) takes it. */
+struct filter {
+  const void* program;
+  size_t size;
+};
+
+/* All that init and the payload need to know, set before the fork. */
+struct box_spec {
+  int root_fd;                    /* mount namespace of the prepared root */
+  int procs_fd[GBX_MSG_FDS];      /* cgroup.procs to join by */
+  int procs_count;                /* 0: no cgroup */
+  struct gbx_wire_limits limits;  /* sizes of tmpfs; pids without a cgroup */
+  const struct filter* payload_filter;
+  const struct filter* init_filter;
+  bool notify; /* the payload's filter has a listener */
+};
+
+/* The life of a box's pid 1. `socket_fd` leads to the launcher. */
+void init_main(const struct box_spec* spec, int socket_fd)
+    __attribute__((noreturn));
+
+#endif  // SRC_LAUNCHER_INIT_H_

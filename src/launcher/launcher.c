@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Theory of operation
+ * -------------------
+ * The launcher is the keeper's child: pid 1 of a pid namespace, inside a user
+ * namespace in which it has every capability and outside of which it is nobody
+ * in particular (rooted) or the user that started Node (plain). All boxes are
+ * below it: when it dies, the kernel kills them.
+ *
+ * One thread, one epoll. It waits for
+ *   the engine      CONFIG, ROOT, WORKSPACE, RUN, CANCEL; the end: we exit
+ *   SIGCHLD         a box's init is gone, and with it all of the box
+ *   a box's socket  BOX_READY, FAILED, BOX_END
+ *   a listener      a call of the kill set: record it, kill the box
+ *   an oom eventfd  the box's memory is at its limit: kill the box, since the
+ *                   kernel would kill only one process of it (cgroup v1)
+ * and asks the keeper for trees and leaves, waiting for the answer: the keeper
+ * never waits for us.
+ *
+ * A run gets a ready box, or one made on demand. Ready boxes are made when
+ * nothing else is to do. A box is used once.
+ *
+ * The order at the end of a box: init reports and exits; the kernel kills what
+ * is left and lets us reap init; END goes to the engine; then descriptors and
+ * leaf are freed, off the caller's path. */
+
+#include "launcher/launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "common/fd.h"
+#include "common/sys.h"
+#include "launcher/box.h"
+#include "launcher/caps.h"
+#include "launcher/mount.h"
+#include "launcher/root.h"
+#include "launcher/tree.h"
+
+/* Ready boxes per root. A burst makes its own. */
+#define READY_BOXES 2
+
+/* In our mount namespace only: here workspaces are kept attached, because a
+ * tree can be cloned per box only from where it is attached. */
+#define WORKSPACE_SHELF "/sys"
+
+/* What ready boxes are made for: the defaults of lib/options.js. A run with
+ * other limits has them changed before GO. */
+static const struct gbx_wire_limits ready_limits = {
+    .memory_bytes = 512ull << 20, .pids = 256, .cpu_millis = 0};
+
+struct root {
+  struct root* next;
+  uint32_t id;
+  int ns_fd;
+  bool ready_disabled; /* making one failed; a run has to succeed first */
+};
+
+static struct {
+  int epoll_fd;
+  int signal_fd;
+  bool rooted;
+  bool notify;
+  bool engine_gone;
+  bool leaves; /* the keeper can make them */
+  struct filter payload_filter, init_filter;
+  struct root* roots;
+  struct box* boxes;
+  uint32_t next_leaf;
+} launcher = {.epoll_fd = -1, .signal_fd = -1, .next_leaf = 1};
+
+/* ---- Before the exec -------------------------------------------------- */
+
+static void fail_start(const struct gbx_err* err) __attribute__((noreturn));
+static void fail_start(const struct gbx_err* err) {
+  struct gbx_msg_result message = {.err = *err};
+  GBX_MSG_INIT(&message, GBX_M_FAILED, 0);
+  (void)gbx_msg_send(GBX_FD_ENGINE, &message.head, NULL, 0);
+  _exit(1);
+}
+
+/* From Node's user to the box's: 1000 inside, an id outside that owns nothing.
+ * As a plain user we are that already, by the map. */
+static int become_box_user(struct gbx_err* err) {
+  if (setgroups(0, NULL) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "setgroups", "none");
+  /* The change of uid would take all capabilities. */
+  if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "PR_SET_KEEPCAPS", "1");
+  if (setresgid(1000, 1000, 1000) < 0 || setresuid(1000, 1000, 1000) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "setresuid", "1000");
+  return 0;
+}
+
+static int leave_host_mounts(struct gbx_err* err) {
+  /* Slave, not private: what the host mounts later must be seen, or a
+   * workspace there would be missing; nothing of ours goes back. */
+  if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "mount slave", "/");
+  if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) <
+      0)
+    return gbx_fail(err, GBX_E_START, errno, "mount proc",
+                    "/proc of the launcher");
+  int result = mount_tmpfs(WORKSPACE_SHELF, 0700, 1 << 20, err);
+  if (result < 0) err->code = GBX_E_START;
+  return result;
+}
+
+void launcher_enter(int exe_fd, int rooted) {
+  struct gbx_err err = {0};
+  if ((rooted && become_box_user(&err) < 0) ||
+      caps_keep_over_exec(&err) < 0 || leave_host_mounts(&err) < 0)
+    fail_start(&err);
+  /* Executed anew inside the user namespace, so that our memory belongs to it:
+   * only then can we open /proc/<init>/ns of a non-dumpable child. */
+  char* argv[] = {"glovebox-launcher", "launcher", rooted ? "rooted" : "plain",
+                  NULL};
+  char* envp[] = {NULL};
+  (void)sys_execveat(exe_fd, argv, envp);
+  (void)gbx_fail(&err, GBX_E_START, errno, "execveat", "launcher");
+  fail_start(&err);
+}
+
+/* ---- Messages --------------------------------------------------------- */
+
+static void tell_engine(const struct gbx_msg_head* head, const int* fds,
+                        int count) {
+  if (gbx_msg_send(GBX_FD_ENGINE, head, fds, count) < 0)
+    launcher.engine_gone = true;
+}
+
+static void answer(uint32_t id, const struct gbx_err* err) {
+  struct gbx_msg_result message = {.err = *err};
+  GBX_MSG_INIT(&message, GBX_M_DONE, id);
+  tell_engine(&message.head, NULL, 0);
+}
+
+static void end_run(struct box* box, struct run* run,
+                    const struct gbx_msg_end* end) {
+  struct gbx_msg_end message = *end;
+  GBX_MSG_INIT(&message, GBX_M_END, run->request.head.id);
+  tell_engine(&message.head, NULL, 0);
+  gbx_fds_close(&run->fds);
+  free(run);
+  if (box != NULL) box->run = NULL;
+}
+
+static void fail_run(struct run* run, const struct gbx_err* err) {
+  struct gbx_msg_end end = {.escape_syscall = -1, .err = *err};
+  end_run(NULL, run, &end);
+}
+
+/* Asks the keeper. Returns 0 with the answer's descriptors, or its error. */
+static int ask_keeper(const struct gbx_msg_head* request,
+                      struct gbx_fds* ret_fds, struct gbx_err* err) {
+  ret_fds->count = 0;
+  int result = gbx_msg_send(GBX_FD_PEER, request, NULL, 0);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_DIED, -result, "keeper", "is gone");
+  union gbx_msg message;
+  result = gbx_msg_recv(GBX_FD_PEER, &message, ret_fds);
+  if (result <= 0 || message.head.type != GBX_M_DONE) {
+    gbx_fds_close(ret_fds);
+    return gbx_fail(err, GBX_E_DIED, EPIPE, "keeper", "did not answer");
+  }
+  if (message.result.err.code == GBX_OK) return 0;
+  gbx_fds_close(ret_fds);
+  *err = message.result.err;
+  return err->sys_errno != 0 ? -err->sys_errno : -EIO;
+}
+
+static void drop_leaf(uint32_t leaf) {
+  struct gbx_msg_head head;
+  gbx_msg_head_init(&head, GBX_M_LEAF_DROP, sizeof head, leaf);
+  (void)gbx_msg_send(GBX_FD_PEER, &head, NULL, 0); /* gone: it cleans up */
+}
+
+/* ---- Roots and workspaces --------------------------------------------- */
+
+static int open_root_part(const char* path, struct gbx_err* err) {
+  if (!launcher.rooted) return tree_open_root_part(path, err);
+  struct gbx_msg_tree request = {.kind = GBX_TREE_ROOT_PART};
+  (void)snprintf(request.path, sizeof request.path, "%s", path);
+  GBX_MSG_INIT(&request, GBX_M_TREE, 0);
+  struct gbx_fds fds;
+  int result = ask_keeper(&request.head, &fds, err);
+  return result < 0 ? result : gbx_fds_steal(&fds, 0);
+}
+
+static struct root* find_root(uint32_t id) {
+  struct root* root = launcher.roots;
+  while (root != NULL && root->id != id) root = root->next;
+  return root;
+}
+
+static void add_root(uint32_t id, int entries_fd) {
+  struct gbx_err err = {0};
+  struct root* root = calloc(1, sizeof *root);
+  if (root == NULL) {
+    (void)gbx_fail(&err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "root");
+    answer(id, &err);
+    return;
+  }
+  root->id = id;
+  root->ns_fd = root_prepare(entries_fd, open_root_part, &err);
+  if (root->ns_fd < 0) {
+    free(root);
+  } else {
+    root->next = launcher.roots;
+    launcher.roots = root;
+  }
+  answer(id, &err);
+}
+
+static void shelf_path(uint32_t id, char* ret_path, size_t size) {
+  (void)snprintf(ret_path, size, WORKSPACE_SHELF "/%u", id);
+}
+
+static int open_workspace(const struct gbx_msg_workspace* request,
+                          struct gbx_err* err) {
+  if (!launcher.rooted)
+    return tree_open_workspace(request->path, request->dev, request->ino,
+                               request->temporary != 0, 0, err);
+  struct gbx_msg_tree ask = {.kind = GBX_TREE_WORKSPACE,
+                             .temporary = request->temporary,
+                             .dev = request->dev,
+                             .ino = request->ino};
+  (void)snprintf(ask.path, sizeof ask.path, "%s", request->path);
+  GBX_MSG_INIT(&ask, GBX_M_TREE, 0);
+  struct gbx_fds fds;
+  int result = ask_keeper(&ask.head, &fds, err);
+  return result < 0 ? result : gbx_fds_steal(&fds, 0);
+}
+
+static void add_workspace(struct gbx_msg_workspace* request) {
+  struct gbx_err err = {0};
+  char path[64];
+  request->path[sizeof request->path - 1] = '\0';
+  shelf_path(request->head.id, path, sizeof path);
+  cleanup_fd int tree_fd = open_workspace(request, &err);
+  if (tree_fd >= 0) {
+    if (mkdir(path, 0700) < 0 || sys_move_mount(tree_fd, AT_FDCWD, path) < 0)
+      (void)gbx_fail(&err, GBX_E_WORKSPACE, errno, "move_mount", "%s", path);
+  }
+  if (err.code != GBX_OK) (void)rmdir(path); /* or it was not made */
+  answer(request->head.id, &err);
+}
+
+static void drop_workspace(uint32_t id) {
+  char path[64];
+  shelf_path(id, path, sizeof path);
+  /* Its boxes are gone; a busy one would go with us. */
+  if (umount2(path, MNT_DETACH) == 0) (void)rmdir(path);
+}
+
+static int clone_workspace(uint32_t id, struct gbx_err* err) {
+  char path[64];
+  shelf_path(id, path, sizeof path);
+  return mount_clone_tree(path, err);
+}
+
+/* ---- Boxes ------------------------------------------------------------ */
+
+static int watch(int fd, void* what, struct gbx_err* err) {
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+  if (epoll_ctl(launcher.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+    return gbx_fail(err, GBX_E_INTERNAL, errno, "epoll_ctl", "add");
+  return 0;
+}
+
+/* Before a close: epoll keeps an entry for as long as anybody has a copy of
+ * the descriptor, and a box that is being made has copies of all of ours. */
+static void unwatch(int fd) {
+  if (fd >= 0) (void)epoll_ctl(launcher.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static int make_leaf(const struct gbx_wire_limits* limits, uint32_t* ret_leaf,
+                     struct gbx_fds* ret_fds, struct gbx_err* err) {
+  struct gbx_msg_leaf request = {.limits = *limits};
+  uint32_t number = launcher.next_leaf++;
+  GBX_MSG_INIT(&request, GBX_M_LEAF_MAKE, number);
+  int result = ask_keeper(&request.head, ret_fds, err);
+  if (result == 0) *ret_leaf = number;
+  return result;
+}
+
+static struct box* make_box(const struct root* root, bool with_leaf,
+                            const struct gbx_wire_limits* limits,
+                            struct gbx_err* err) {
+  struct gbx_fds leaf_fds = {0};
+  struct box_parts parts = {
+      .root = root->id,
+      .leaf_fds = &leaf_fds,
+      .spec = {.root_fd = root->ns_fd,
+               .limits = *limits,
+               .payload_filter = &launcher.payload_filter,
+               .init_filter = &launcher.init_filter,
+               .notify = launcher.notify},
+  };
+  if (with_leaf) {
+    if (make_leaf(limits, &parts.leaf, &leaf_fds, err) < 0) return NULL;
+    parts.spec.procs_count = leaf_fds.count - GBX_LEAF_FDS;
+    for (int i = 0; i < parts.spec.procs_count; i++)
+      parts.spec.procs_fd[i] = leaf_fds.fd[GBX_LEAF_FDS + i];
+  }
+  struct box* box = box_new(&parts, err);
+  if (box == NULL) {
+    if (parts.leaf != 0) drop_leaf(parts.leaf);
+    return NULL;
+  }
+  box->next = launcher.boxes;
+  launcher.boxes = box;
+  if (watch(box->socket_fd, &box->watch[BOX_SOCKET], err) < 0 ||
+      (box->leaf != 0 && watch(box->leaf_fd[GBX_LEAF_OOM_EVENT],
+                               &box->watch[BOX_OOM], err) < 0))
+    box_kill(box); /* its reaping reports `err` to whom it concerns */
+  return box;
+}
+
+static bool same_limits(const struct gbx_wire_limits* a,
+                        const struct gbx_wire_limits* b) {
+  return a->memory_bytes == b->memory_bytes && a->pids == b->pids &&
+         a->cpu_millis == b->cpu_millis;
+}
+
+/* With the run's limits in force and the workspace's tree, off it goes. */
+static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
+  const struct gbx_wire_limits* limits = &run->request.limits;
+  if (box->leaf != 0 && !same_limits(limits, &box->limits)) {
+    struct gbx_msg_leaf request = {.limits = *limits};
+    GBX_MSG_INIT(&request, GBX_M_LEAF_SET, box->leaf);
+    struct gbx_fds none;
+    int result = ask_keeper(&request.head, &none, err);
+    if (result < 0) return result;
+    gbx_fds_close(&none);
+    box->limits = *limits;
+  }
+  cleanup_fd int tree_fd = clone_workspace(run->request.workspace, err);
+  if (tree_fd < 0) return tree_fd;
+  int result = box_go(box, run, tree_fd, err);
+  if (result < 0) return result;
+  struct gbx_msg_started started;
+  GBX_MSG_INIT(&started, GBX_M_STARTED, run->request.head.id);
+  tell_engine(&started.head, &box->pidfd, 1);
+  return 0;
+}
+
+/* The box cannot run its run: say so and end it. */
+static void give_up_box(struct box* box, const struct gbx_err* err) {
+  if (box->end.err.code == GBX_OK) box->end.err = *err;
+  box_kill(box);
+}
+
+/* Without a cgroup the number of processes may only be lowered. */
+static bool ready_box_suits(const struct box* box, const struct run* run,
+                            bool with_leaf) {
+  const struct gbx_wire_limits* wanted = &run->request.limits;
+  if (box->state != BOX_READY || box->reaped || box->end.err.code != GBX_OK ||
+      box->root != run->request.root || (box->leaf != 0) != with_leaf)
+    return false;
+  return with_leaf || (wanted->pids != 0 && wanted->pids <= box->limits.pids);
+}
+
+static void start_run(const struct gbx_msg_run* request,
+                      struct gbx_fds* fds) {
+  struct gbx_err err = {0};
+  struct run* run = calloc(1, sizeof *run);
+  if (run == NULL) {
+    launcher.engine_gone = true; /* it cannot be told: end with everything */
+    gbx_fds_close(fds);
+    return;
+  }
+  run->request = *request;
+  run->fds = *fds;
+  struct root* root = find_root(request->root);
+  if (root == NULL || fds->count < 3) {
+    (void)gbx_fail(&err, GBX_E_INTERNAL, EBADMSG, "run", "no root or pipes");
+    fail_run(run, &err);
+    return;
+  }
+  bool with_leaf =
+      launcher.leaves && (request->flags & GBX_RUN_NO_CGROUP) == 0;
+  struct box* box = launcher.boxes;
+  while (box != NULL && !ready_box_suits(box, run, with_leaf)) box = box->next;
+  if (box == NULL) {
+    box = make_box(root, with_leaf, &request->limits, &err);
+    if (box == NULL) {
+      fail_run(run, &err);
+      return;
+    }
+    box->run = run; /* its BOX_READY dispatches it */
+    return;
+  }
+  box->run = run;
+  if (dispatch(box, run, &err) < 0) give_up_box(box, &err);
+}
+
+static void box_is_ready(struct box* box, struct gbx_fds* fds) {
+  struct gbx_err err = {0};
+  if (launcher.notify) {
+    box->listener_fd = gbx_fds_steal(fds, 0);
+    if (box->listener_fd < 0 ||
+        watch(box->listener_fd, &box->watch[BOX_LISTENER], &err) < 0) {
+      (void)gbx_fail(&err, GBX_E_SETUP, EBADF, "seccomp", "no listener came");
+      give_up_box(box, &err);
+      return;
+    }
+  }
+  box->state = BOX_READY;
+  if (box->run != NULL && dispatch(box, box->run, &err) < 0)
+    give_up_box(box, &err);
+}
+
+/* Returns false when there is nothing more to read. */
+static bool serve_box_socket(struct box* box) {
+  union gbx_msg message;
+  struct gbx_fds fds;
+  int flags = fcntl(box->socket_fd, F_GETFL);
+  if ((flags & O_NONBLOCK) == 0)
+    (void)fcntl(box->socket_fd, F_SETFL, flags | O_NONBLOCK);
+  int result = gbx_msg_recv(box->socket_fd, &message, &fds);
+  if (result <= 0) {
+    if (result != -EAGAIN) {
+      unwatch(box->socket_fd); /* init is gone: its reaping tells the rest */
+    }
+    return false;
+  }
+  switch (message.head.type) {
+    case GBX_M_BOX_READY:
+      box_is_ready(box, &fds);
+      break;
+    case GBX_M_FAILED:
+      gbx_err_sanitize(&message.result.err);
+      box->end.err = message.result.err;
+      break;
+    case GBX_M_BOX_END:
+      box->end.reported = 1;
+      box->end.wait_code = message.box_end.wait_code;
+      box->end.wait_status = message.box_end.wait_status;
+      box->end.cpu_us = message.box_end.cpu_us;
+      box->end.max_memory_bytes = message.box_end.max_memory_bytes;
+      if (message.box_end.err.code != GBX_OK) {
+        gbx_err_sanitize(&message.box_end.err);
+        box->end.err = message.box_end.err;
+      }
+      break;
+    default:
+      break;
+  }
+  gbx_fds_close(&fds);
+  return true;
+}
+
+static void serve_box(struct box* box, enum box_source source,
+                      uint32_t events) {
+  if (box->reaped) return;
+  switch (source) {
+    case BOX_SOCKET:
+      (void)serve_box_socket(box);
+      break;
+    case BOX_LISTENER:
+      if (events & EPOLLIN)
+        box_take_notification(box);
+      else /* nothing is left that could call: it would wake us for ever */
+        unwatch(box->listener_fd);
+      break;
+    case BOX_OOM:
+      if (box_had_oom(box)) box->end.oom = 1;
+      box_kill(box);
+      break;
+  }
+}
+
+static void finish_box(struct box* box) {
+  /* What init said last may still lie in the socket; a call or an oom may be
+   * waiting in its descriptor behind the death that it caused. */
+  while (serve_box_socket(box)) continue;
+  if (box->listener_fd >= 0) {
+    struct pollfd polled = {.fd = box->listener_fd, .events = POLLIN};
+    if (poll(&polled, 1, 0) > 0 && (polled.revents & POLLIN) != 0)
+      box_take_notification(box);
+  }
+  if (box_had_oom(box)) box->end.oom = 1;
+  box_read_usage(box);
+  struct root* root = find_root(box->root);
+  if (root != NULL)
+    root->ready_disabled = box->end.err.code != GBX_OK &&
+                           box->end.err.code != GBX_E_EXEC;
+  if (box->run != NULL) end_run(box, box->run, &box->end);
+  box->reaped = true;
+}
+
+static void reap(void) {
+  struct signalfd_siginfo ignored[8];
+  while (read(launcher.signal_fd, ignored, sizeof ignored) > 0) continue;
+  for (;;) {
+    siginfo_t info = {0};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
+      return;
+    struct box* box = launcher.boxes;
+    while (box != NULL && (box->pid != info.si_pid || box->reaped))
+      box = box->next;
+    if (box != NULL) finish_box(box);
+  }
+}
+
+/* After the events at hand, which may still point to them. */
+static void free_reaped(void) {
+  for (struct box** at = &launcher.boxes; *at != NULL;) {
+    struct box* box = *at;
+    if (!box->reaped) {
+      at = &box->next;
+      continue;
+    }
+    *at = box->next;
+    uint32_t leaf = box->leaf;
+    unwatch(box->socket_fd);
+    unwatch(box->listener_fd);
+    unwatch(box->leaf_fd[GBX_LEAF_OOM_EVENT]);
+    box_free(box);
+    if (leaf != 0) drop_leaf(leaf);
+  }
+}
+
+static void cancel(uint32_t run_id) {
+  for (struct box* box = launcher.boxes; box != NULL; box = box->next)
+    if (box->run != NULL && box->run->request.head.id == run_id) box_kill(box);
+}
+
+/* ---- Ready boxes ------------------------------------------------------ */
+
+static int count_spare_boxes(const struct root* root) {
+  int count = 0;
+  for (const struct box* box = launcher.boxes; box != NULL; box = box->next)
+    if (box->root == root->id && box->run == NULL && !box->reaped) count++;
+  return count;
+}
+
+/* How long nothing may happen before a ready box is made. A box that joins its
+ * cgroup stops every fork, exec and exit of the machine for milliseconds (the
+ * kernel waits for an RCU grace period), so it must not fall into a call: not
+ * into one that runs, unless that one is long, nor into the one that follows
+ * at once. */
+#define QUIET_MS         0
+#define QUIET_RUNNING_MS 50
+
+static int quiet_time(void) {
+  for (const struct box* box = launcher.boxes; box != NULL; box = box->next)
+    if (box->run != NULL && !box->reaped) return QUIET_RUNNING_MS;
+  return QUIET_MS;
+}
+
+static struct root* root_that_wants_a_box(void) {
+  struct root* root = launcher.roots;
+  while (root != NULL && (root->ready_disabled ||
+                          count_spare_boxes(root) >= READY_BOXES))
+    root = root->next;
+  return root;
+}
+
+static void refill(struct root* root) {
+  struct gbx_err err = {0};
+  /* A failure is reported by the run that needs the box. */
+  if (make_box(root, launcher.leaves, &ready_limits, &err) == NULL)
+    root->ready_disabled = true;
+}
+
+/* ---- The loop --------------------------------------------------------- */
+
+static int map_filter(int fd, struct filter* ret_filter) {
+  struct stat info;
+  if (fstat(fd, &info) < 0 || info.st_size <= 0) return -1;
+  void* map =
+      mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (map == MAP_FAILED) return -1;
+  ret_filter->program = map;
+  ret_filter->size = (size_t)info.st_size;
+  return 0;
+}
+
+static void configure(const struct gbx_msg_config* config,
+                      const struct gbx_fds* fds) {
+  struct gbx_err err = {0};
+  if (fds->count < 2 || map_filter(fds->fd[0], &launcher.payload_filter) < 0 ||
+      map_filter(fds->fd[1], &launcher.init_filter) < 0) {
+    (void)gbx_fail(&err, GBX_E_START, EBADMSG, "config", "no filters");
+    fail_start(&err);
+  }
+  launcher.notify = config->notify != 0;
+  launcher.leaves = config->leaves != 0;
+  struct gbx_msg_head up;
+  gbx_msg_head_init(&up, GBX_M_LAUNCHER_UP, sizeof up, 0);
+  tell_engine(&up, NULL, 0);
+}
+
+static void serve_engine(void) {
+  union gbx_msg message;
+  struct gbx_fds fds;
+  if (gbx_msg_recv(GBX_FD_ENGINE, &message, &fds) <= 0) {
+    launcher.engine_gone = true;
+    return;
+  }
+  switch (message.head.type) {
+    case GBX_M_CONFIG:
+      configure(&message.config, &fds);
+      break;
+    case GBX_M_ROOT:
+      add_root(message.head.id, fds.count > 0 ? fds.fd[0] : -1);
+      break;
+    case GBX_M_WORKSPACE:
+      add_workspace(&message.workspace);
+      break;
+    case GBX_M_WORKSPACE_DROP:
+      drop_workspace(message.head.id);
+      break;
+    case GBX_M_RUN:
+      start_run(&message.run, &fds);
+      return; /* it took the descriptors */
+    case GBX_M_CANCEL:
+      cancel(message.head.id);
+      break;
+    default:
+      break;
+  }
+  gbx_fds_close(&fds);
+}
+
+static void serve(void) {
+  static int engine_mark, signal_mark, keeper_mark; /* addresses as tags */
+  struct gbx_err err = {0};
+  if (watch(GBX_FD_ENGINE, &engine_mark, &err) < 0 ||
+      watch(GBX_FD_PEER, &keeper_mark, &err) < 0 ||
+      watch(launcher.signal_fd, &signal_mark, &err) < 0)
+    fail_start(&err);
+  while (!launcher.engine_gone) {
+    struct root* wanting = root_that_wants_a_box();
+    struct epoll_event events[32];
+    int count = (int)RETRY(
+        epoll_wait(launcher.epoll_fd, events, 32,
+                   wanting == NULL ? -1 : quiet_time()));
+    if (count < 0) return;
+    if (count == 0 && wanting != NULL) refill(wanting);
+    for (int i = 0; i < count; i++) {
+      void* mark = events[i].data.ptr;
+      if (mark == &engine_mark) {
+        serve_engine();
+      } else if (mark == &signal_mark) {
+        reap();
+      } else if (mark == &keeper_mark) {
+        return; /* it speaks only when asked: this is its end */
+      } else {
+        const struct box_watch* box_watch = mark;
+        serve_box(box_watch->box, box_watch->source, events[i].events);
+      }
+    }
+    free_reaped();
+  }
+}
+
+int launcher_main(const char* mode) {
+  launcher.rooted = strcmp(mode, "rooted") == 0;
+  struct gbx_err err = {0};
+  (void)fcntl(GBX_FD_ENGINE, F_SETFD, FD_CLOEXEC);
+  (void)fcntl(GBX_FD_PEER, F_SETFD, FD_CLOEXEC);
+  /* After the last change of credentials, which clears it. If the keeper died
+   * before this line, its end of the socket is closed and serve() sees that. */
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
+    (void)gbx_fail(&err, GBX_E_START, errno, "PR_SET_PDEATHSIG", "SIGKILL");
+    fail_start(&err);
+  }
+  sigset_t child;
+  (void)sigemptyset(&child);
+  (void)sigaddset(&child, SIGCHLD);
+  (void)sigprocmask(SIG_BLOCK, &child, NULL);
+  launcher.signal_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+  launcher.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  if (launcher.signal_fd < 0 || launcher.epoll_fd < 0) {
+    (void)gbx_fail(&err, GBX_E_START, errno, "signalfd", "launcher");
+    fail_start(&err);
+  }
+  serve();
+  return 0; /* the kernel kills every box with its pid namespace */
+}

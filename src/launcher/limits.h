@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_LAUNCHER_LIMITS_H_
+#define SRC_LAUNCHER_LIMITS_H_
+
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* The resource limits that every payload has, whatever the cgroups do. */
+int limits_set_fixed(struct gbx_err* err);
+
+/* Puts this process into a user namespace of its own, in which it has the same
+ * uid, and bounds the processes there. The kernel counts them per user
+ * namespace and uid (since 5.14): set before, the limit would count every
+ * process that the host's user has. */
+int limits_nest_for_pids(uint64_t pids, struct gbx_err* err);
+
+/* Lowers RLIMIT_NPROC, soft and hard, to `pids`. */
+int limits_lower_pids(uint64_t pids, struct gbx_err* err);
+
+#endif  // SRC_LAUNCHER_LIMITS_H_

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+static int mount_tmpfs_with(const char* path, unsigned mode,
+                            uint64_t size_bytes, unsigned long flags,
+                            struct gbx_err* err) {
+  char options[96];
+  /* An inode costs about a KiB of kernel memory, so their number is capped
+   * with the bytes: one for each 4 KiB. 0 lifts both. */
+  uint64_t inodes = size_bytes == 0 ? 0 : size_bytes / 4096 + 16;
+  (void)snprintf(options, sizeof options, "mode=%o,size=%llu,nr_inodes=%llu",
+                 mode, (unsigned long long)size_bytes,
+                 (unsigned long long)inodes);
+  if (mount("tmpfs", path, "tmpfs", flags | MS_NOSUID | MS_NODEV, options) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "mount tmpfs", "%s", path);
+  return 0;
+}
+
+int mount_tmpfs(const char* path, unsigned mode, uint64_t size_bytes,
+                struct gbx_err* err) {
+  return mount_tmpfs_with(path, mode, size_bytes, 0, err);
+}
+
+int mount_resize_tmpfs(const char* path, unsigned mode, uint64_t size_bytes,
+                       struct gbx_err* err) {
+  return mount_tmpfs_with(path, mode, size_bytes, MS_REMOUNT, err);
+}
+
+int mount_add_flags(const char* path, uint64_t flags, bool recursive,
+                    struct gbx_err* err) {
+  struct sys_mount_attr attr = {.attr_set = flags};
+  if (sys_mount_setattr(AT_FDCWD, path, recursive ? AT_RECURSIVE : 0, &attr) <
+      0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "mount_setattr", "%s", path);
+  return 0;
+}
+
+int mount_clone_tree(const char* path, struct gbx_err* err) {
+  int fd = sys_open_tree(AT_FDCWD, path,
+                         OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
+                             AT_SYMLINK_NOFOLLOW);
+  if (fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "open_tree", "%s", path);
+  return fd;
+}
+
+/* The lists of moby and runc, and what else tells of the host: kernel
+ * addresses, keys, timers, interrupts (GHSA-6fw5-f8r9-fgfm), devices. */
+static const char* const hidden_files[] = {
+    "/proc/config.gz",    "/proc/interrupts",     "/proc/iomem",
+    "/proc/ioports",      "/proc/kallsyms",       "/proc/kcore",
+    "/proc/key-users",    "/proc/keys",           "/proc/kmsg",
+    "/proc/kpagecount",   "/proc/kpageflags",     "/proc/latency_stats",
+    "/proc/pagetypeinfo", "/proc/sched_debug",    "/proc/slabinfo",
+    "/proc/softirqs",     "/proc/sysrq-trigger",  "/proc/timer_list",
+    "/proc/timer_stats",  "/proc/vmallocinfo",
+};
+static const char* const hidden_dirs[] = {"/proc/acpi", "/proc/asound",
+                                          "/proc/driver", "/proc/scsi"};
+static const char* const read_only_dirs[] = {"/proc/bus", "/proc/fs",
+                                             "/proc/irq", "/proc/sys"};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* ENOENT means that this kernel has no such file: nothing to hide. Every other
+ * failure would leave a hole, so it ends the box. */
+static int hide(const char* path, const char* under, struct gbx_err* err) {
+  if (mount(under, path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
+    return gbx_fail(err, GBX_E_SETUP, errno, "mask", "%s", path);
+  return 0;
+}
+
+int mount_mask_proc(const char* empty_dir, struct gbx_err* err) {
+  for (size_t i = 0; i < COUNT(hidden_files); i++) {
+    int result = hide(hidden_files[i], "/dev/null", err);
+    if (result < 0) return result;
+  }
+  for (size_t i = 0; i < COUNT(hidden_dirs); i++) {
+    int result = hide(hidden_dirs[i], empty_dir, err);
+    if (result < 0) return result;
+  }
+  for (size_t i = 0; i < COUNT(read_only_dirs); i++) {
+    const char* path = read_only_dirs[i];
+    if (mount(path, path, NULL, MS_BIND, NULL) < 0) {
+      /* /proc/sys is everywhere; that it is not could only be a trick. */
+      if (errno == ENOENT && strcmp(path, "/proc/sys") != 0) continue;
+      return gbx_fail(err, GBX_E_SETUP, errno, "mask", "%s", path);
+    }
+    int result = mount_add_flags(path,
+                                 MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+                                     MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+                                 false, err);
+    if (result < 0) return result;
+  }
+  return 0;
+}

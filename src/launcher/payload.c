@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/payload.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "common/fd.h"
+#include "common/sys.h"
+#include "launcher/caps.h"
+#include "launcher/limits.h"
+
+/* The two numbers a shell gives for an argv that cannot be executed. */
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND      127
+
+static void die(int socket_fd, const struct gbx_err* err, int exit_code)
+    __attribute__((noreturn));
+static void die(int socket_fd, const struct gbx_err* err, int exit_code) {
+  struct gbx_msg_result message = {.err = *err};
+  GBX_MSG_INIT(&message, GBX_M_FAILED, 0);
+  (void)gbx_msg_send(socket_fd, &message.head, NULL, 0); /* or our end tells */
+  _exit(exit_code);
+}
+
+int payload_load_filter(const struct filter* filter, bool listener,
+                        struct gbx_err* err) {
+  struct sock_fprog program = {
+      .len = (unsigned short)(filter->size / sizeof(struct sock_filter)),
+      .filter = (struct sock_filter*)filter->program};
+  long result =
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+              listener ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0, &program);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "seccomp", "%u instructions",
+                    program.len);
+  return (int)result;
+}
+
+/* Signals as a fresh program expects them; the launcher blocked some. */
+static void reset_signals(void) {
+  struct sigaction standard = {.sa_handler = SIG_DFL};
+  for (int number = 1; number < NSIG; number++)
+    (void)sigaction(number, &standard, NULL); /* KILL, STOP: EINVAL */
+  sigset_t none;
+  (void)sigemptyset(&none);
+  (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Gives everything up. Returns the listener's descriptor, 0 if there is none,
+ * or a negative errno. */
+static int confine(const struct box_spec* spec, struct gbx_err* err) {
+  /* Its own session: no terminal of the host can be the controlling one. */
+  if (setsid() < 0) return gbx_fail(err, GBX_E_SETUP, errno, "setsid", "-");
+  reset_signals();
+  /* Limits before capabilities go: a hard limit may still have to be set in
+   * the nested user namespace, which also gives CAP_SETPCAP for what follows.
+   */
+  int result = 0;
+  if (spec->procs_count == 0)
+    result = limits_nest_for_pids(spec->limits.pids, err);
+  if (result == 0) result = limits_set_fixed(err);
+  /* No descriptor of launcher, keeper or another box may be left when the
+   * first instruction of the program runs (CVE-2016-9962, CVE-2024-21626). */
+  if (result == 0 && sys_close_range(4, ~0u, 0) < 0)
+    result = gbx_fail(err, GBX_E_SETUP, errno, "close_range", "4");
+  if (result == 0) result = caps_drop_all(err);
+  if (result < 0) return result;
+  /* seccomp(2) wants it, and no setuid program may give anything back. */
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "PR_SET_NO_NEW_PRIVS", "payload");
+  /* The filter last, since it forbids most of the above. */
+  return payload_load_filter(spec->payload_filter, spec->notify, err);
+}
+
+struct program {
+  const char* cwd;
+  char** argv;
+  char** envp;
+};
+
+/* Points argv and env into the mapped exec blob. The engine wrote it; it is
+ * read with bounds all the same. */
+static int read_program(int blob_fd, struct program* ret_program,
+                        struct gbx_err* err) {
+  struct stat info;
+  struct gbx_exec_head head;
+  if (fstat(blob_fd, &info) < 0 || (size_t)info.st_size < sizeof head + 1)
+    return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "exec blob", "too short");
+  size_t size = (size_t)info.st_size;
+  char* map =
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, blob_fd, 0);
+  if (map == MAP_FAILED)
+    return gbx_fail(err, GBX_E_NO_MEMORY, errno, "mmap", "exec blob");
+  memcpy(&head, map, sizeof head);
+  size_t count = (size_t)head.argc + head.envc;
+  if (head.magic != GBX_WIRE_MAGIC || head.argc == 0 || count > size ||
+      map[size - 1] != '\0')
+    return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "exec blob", "malformed");
+  char** table = mmap(NULL, (count + 2) * sizeof(char*),
+                      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                      0);
+  if (table == MAP_FAILED)
+    return gbx_fail(err, GBX_E_NO_MEMORY, errno, "mmap", "argv");
+  char* text = map + sizeof head;
+  ret_program->cwd = text;
+  ret_program->argv = table;
+  ret_program->envp = table + head.argc + 1;
+  for (size_t i = 0; i < count; i++) {
+    text += strlen(text) + 1;
+    if (text >= map + size)
+      return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "exec blob", "cut off");
+    table[i < head.argc ? i : i + 1] = text;
+  }
+  return 0;
+}
+
+static const char* get_path(char** envp) {
+  for (; *envp != NULL; envp++)
+    if (strncmp(*envp, "PATH=", 5) == 0) return *envp + 5;
+  return "/usr/local/bin:/usr/bin:/bin";
+}
+
+/* Executes argv[0] as execvp would with the box's PATH, except that a file
+ * without "#!" is an error and not a shell script. Returns the errno. */
+static int execute(const struct program* program) {
+  const char* name = program->argv[0];
+  if (strchr(name, '/') != NULL) {
+    (void)execve(name, program->argv, program->envp);
+    return errno;
+  }
+  if (name[0] == '\0') return ENOENT;
+  int seen = ENOENT; /* a file that cannot be executed beats none at all */
+  for (const char* dir = get_path(program->envp); dir != NULL;) {
+    const char* end = strchrnul(dir, ':');
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%.*s/%s", (int)(end - dir), dir,
+                          name);
+    if (length > 0 && length < (int)sizeof path) {
+      (void)execve(path, program->argv, program->envp);
+      if (errno != ENOENT && errno != ENOTDIR) {
+        seen = errno;
+        if (errno != EACCES) break;
+      }
+    }
+    dir = *end == '\0' ? NULL : end + 1;
+  }
+  return seen;
+}
+
+/* stdin is the box's own /dev/null; 1, 2 and perhaps 3 are what came. All
+ * others are close-on-exec. */
+static int place_descriptors(struct gbx_fds* fds, bool fd3,
+                             struct gbx_err* err) {
+  int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null_fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "open", "/dev/null");
+  if (dup2(null_fd, 0) < 0 || dup2(fds->fd[1], 1) < 0 ||
+      dup2(fds->fd[2], 2) < 0 || (fd3 && dup2(fds->fd[3], 3) < 0))
+    return gbx_fail(err, GBX_E_SETUP, errno, "dup2", "stdio");
+  return 0;
+}
+
+/* A folder that is not below the root shows as "(unreachable)"
+ * (CVE-2024-21626). */
+static int enter_cwd(const char* cwd, struct gbx_err* err) {
+  char now[PATH_MAX];
+  if (chdir(cwd) < 0) return gbx_fail(err, GBX_E_SETUP, errno, "chdir", "%s", cwd);
+  if (getcwd(now, sizeof now) == NULL || now[0] != '/')
+    return gbx_fail(err, GBX_E_SETUP, EACCES, "chdir", "%s lies outside", cwd);
+  return 0;
+}
+
+static void send_head(int socket_fd, enum gbx_msg_type type, int fd) {
+  struct gbx_msg_head head;
+  gbx_msg_head_init(&head, type, sizeof head, 0);
+  if (gbx_msg_send(socket_fd, &head, &fd, fd > 0 ? 1 : 0) < 0) _exit(127);
+}
+
+void payload_main(const struct box_spec* spec, int init_fd) {
+  struct gbx_err err = {0};
+  /* At 3, so that everything above can be closed in one call. */
+  if (dup2(init_fd, 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) < 0) _exit(127);
+  int listener_fd = confine(spec, &err);
+  if (listener_fd < 0) die(3, &err, 127);
+  send_head(3, GBX_M_PAYLOAD_READY, listener_fd);
+  if (listener_fd > 0) (void)close(listener_fd);
+
+  union gbx_msg message;
+  struct gbx_fds fds;
+  if (gbx_msg_recv(3, &message, &fds) <= 0 || fds.count < 3) _exit(127);
+  /* Out of the way: 3 may be needed for the driver's socket. */
+  int socket_fd = fcntl(3, F_DUPFD_CLOEXEC, 10);
+  bool fd3 = (message.go.flags & GBX_RUN_FD3) != 0;
+  if (socket_fd < 0 || (fd3 && fds.count < 4)) _exit(127);
+  if (!fd3) (void)close(3);
+
+  struct program program = {0};
+  if ((message.go.pids != 0 && limits_lower_pids(message.go.pids, &err) < 0) ||
+      read_program(fds.fd[0], &program, &err) < 0 ||
+      place_descriptors(&fds, fd3, &err) < 0 ||
+      enter_cwd(program.cwd, &err) < 0)
+    die(socket_fd, &err, 127);
+  send_head(socket_fd, GBX_M_EXECUTING, -1);
+  /* Point of no return: on success nothing of us is left. */
+  int why = execute(&program);
+  bool missing = why == ENOENT || why == ENOTDIR;
+  (void)gbx_fail(&err, GBX_E_EXEC, why, "execve", "%.150s", program.argv[0]);
+  die(socket_fd, &err, missing ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/root.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "common/fd.h"
+#include "common/sys.h"
+#include "common/wire.h"
+#include "launcher/mount.h"
+
+/* The kinds of struct gbx_wire_entry: the numbers of enum gbx_entry_kind. */
+enum { ENTRY_DIR = 1, ENTRY_BIND, ENTRY_SYMLINK, ENTRY_FILE };
+
+struct entry {
+  uint32_t kind;
+  const char* target;
+  const char* source;
+  const void* data;
+  size_t size;
+  int tree_fd; /* of a BIND, opened before the old root is gone; else -1 */
+};
+
+struct plan {
+  void* map;
+  size_t map_size;
+  struct entry* entries;
+  size_t count;
+  int proc_fd;      /* tree of the launcher's own /proc */
+  int device_fd[5]; /* trees of the host's device nodes */
+};
+
+/* Nodes can only be bound: mknod is EPERM in a user namespace. */
+static const char* const devices[] = {"/dev/null", "/dev/zero", "/dev/full",
+                                      "/dev/random", "/dev/urandom"};
+#define DEVICE_COUNT (sizeof devices / sizeof *devices)
+
+static const char* const standard_dirs[] = {
+    "/dev", "/dev/shm", "/etc",      "/home", "/home/user",
+    "/proc", "/run",    "/tmp", "/var",  "/workspace", ROOT_HIDDEN_PROC};
+
+static const char* const standard_links[][2] = {
+    {"/dev/fd", "/proc/self/fd"},
+    {"/dev/stdin", "/proc/self/fd/0"},
+    {"/dev/stdout", "/proc/self/fd/1"},
+    {"/dev/stderr", "/proc/self/fd/2"},
+    {"/var/tmp", "/tmp"},
+};
+
+/* A string of `size` bytes with its NUL at `offset` of the map. */
+static const char* map_string(const struct plan* plan, size_t offset,
+                              size_t size) {
+  if (size == 0 || size > PATH_MAX || size > plan->map_size - offset)
+    return NULL;
+  const char* text = (const char*)plan->map + offset;
+  return text[size - 1] == '\0' && strlen(text) == size - 1 ? text : NULL;
+}
+
+/* Reads the record at *offset. The engine wrote it, so a fault in it is a bug
+ * or another build, not an attack; it is refused all the same. */
+static bool read_entry(const struct plan* plan, size_t* offset,
+                       struct entry* ret_entry) {
+  struct gbx_wire_entry record;
+  if (plan->map_size - *offset < sizeof record) return false;
+  memcpy(&record, (const char*)plan->map + *offset, sizeof record);
+  size_t at = *offset + sizeof record;
+  const char* target = map_string(plan, at, record.target_size);
+  if (target == NULL || target[0] != '/') return false;
+  at += record.target_size;
+  const char* source = map_string(plan, at, record.source_size);
+  if (source == NULL) return false;
+  at += record.source_size;
+  if (record.data_size > plan->map_size - at) return false;
+  *ret_entry = (struct entry){.kind = record.kind,
+                              .target = target,
+                              .source = source,
+                              .data = (const char*)plan->map + at,
+                              .size = record.data_size,
+                              .tree_fd = -1};
+  *offset = at + record.data_size;
+  return true;
+}
+
+static int read_plan(int entries_fd, struct plan* plan, struct gbx_err* err) {
+  struct stat info;
+  if (fstat(entries_fd, &info) < 0 || info.st_size <= 0)
+    return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "root", "no entries");
+  plan->map_size = (size_t)info.st_size;
+  plan->map = mmap(NULL, plan->map_size, PROT_READ, MAP_PRIVATE, entries_fd, 0);
+  if (plan->map == MAP_FAILED) {
+    plan->map = NULL;
+    return gbx_fail(err, GBX_E_NO_MEMORY, errno, "mmap", "entries of a root");
+  }
+  size_t room = plan->map_size / sizeof(struct gbx_wire_entry);
+  plan->entries = calloc(room + 1, sizeof *plan->entries);
+  if (plan->entries == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "root");
+  for (size_t offset = 0; offset < plan->map_size; plan->count++)
+    if (!read_entry(plan, &offset, &plan->entries[plan->count]))
+      return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "root", "entry %zu",
+                      plan->count);
+  return 0;
+}
+
+/* Host paths are looked up here, before the new root exists, and never again:
+ * from now on only these trees stand for them. */
+static int open_trees(struct plan* plan, root_open_tree open_tree,
+                      struct gbx_err* err) {
+  plan->proc_fd = mount_clone_tree("/proc", err);
+  if (plan->proc_fd < 0) return plan->proc_fd;
+  for (size_t i = 0; i < DEVICE_COUNT; i++) {
+    plan->device_fd[i] = mount_clone_tree(devices[i], err);
+    if (plan->device_fd[i] < 0) return plan->device_fd[i];
+  }
+  for (size_t i = 0; i < plan->count; i++) {
+    struct entry* entry = &plan->entries[i];
+    if (entry->kind != ENTRY_BIND) continue;
+    entry->tree_fd = open_tree(entry->source, err);
+    if (entry->tree_fd < 0) return entry->tree_fd;
+  }
+  return 0;
+}
+
+static void close_plan(struct plan* plan) {
+  fd_close(&plan->proc_fd);
+  for (size_t i = 0; i < DEVICE_COUNT; i++) fd_close(&plan->device_fd[i]);
+  for (size_t i = 0; i < plan->count; i++) fd_close(&plan->entries[i].tree_fd);
+  free(plan->entries);
+  if (plan->map != NULL) (void)munmap(plan->map, plan->map_size);
+}
+
+/* Makes the folders above `path`. */
+static int make_parents(const char* path, struct gbx_err* err) {
+  char partial[PATH_MAX];
+  (void)snprintf(partial, sizeof partial, "%s", path);
+  for (char* at = partial + 1; (at = strchr(at, '/')) != NULL; at++) {
+    *at = '\0';
+    if (mkdir(partial, 0755) < 0 && errno != EEXIST)
+      return gbx_fail(err, GBX_E_SETUP, errno, "mkdir", "%s", partial);
+    *at = '/';
+  }
+  return 0;
+}
+
+static int make_dir(const char* path, struct gbx_err* err) {
+  if (mkdir(path, 0755) < 0 && errno != EEXIST)
+    return gbx_fail(err, GBX_E_SETUP, errno, "mkdir", "%s", path);
+  return 0;
+}
+
+static int make_file(const char* path, const void* data, size_t size,
+                     struct gbx_err* err) {
+  cleanup_fd int fd =
+      open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0444);
+  if (fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "open", "%s", path);
+  int result = fd_write_all(fd, data, size);
+  if (result < 0) return gbx_fail(err, GBX_E_SETUP, -result, "write", "%s", path);
+  return 0;
+}
+
+static int attach(int tree_fd, const char* target, struct gbx_err* err) {
+  struct stat info;
+  if (fstat(tree_fd, &info) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "fstat", "%s", target);
+  int result = S_ISDIR(info.st_mode) ? make_dir(target, err)
+                                     : make_file(target, "", 0, err);
+  if (result < 0) return result;
+  if (sys_move_mount(tree_fd, AT_FDCWD, target) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "move_mount", "%s", target);
+  return 0;
+}
+
+static int make_entry(const struct entry* entry, struct gbx_err* err) {
+  int result = make_parents(entry->target, err);
+  if (result < 0) return result;
+  switch (entry->kind) {
+    case ENTRY_DIR:
+      return make_dir(entry->target, err);
+    case ENTRY_BIND:
+      return attach(entry->tree_fd, entry->target, err);
+    case ENTRY_SYMLINK:
+      if (symlink(entry->source, entry->target) < 0)
+        return gbx_fail(err, GBX_E_SETUP, errno, "symlink", "%s",
+                        entry->target);
+      return 0;
+    case ENTRY_FILE:
+      return make_file(entry->target, entry->data, entry->size, err);
+    default:
+      return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "root", "entry kind %u",
+                      entry->kind);
+  }
+}
+
+/* An empty tmpfs becomes "/", and the host's tree is gone from this mount
+ * namespace before anything is put into the new one: no path or symlink that
+ * follows can reach the host. */
+static int enter_empty_root(struct gbx_err* err) {
+  if (unshare(CLONE_NEWNS) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "unshare", "mount namespace");
+  if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "mount private", "/");
+  /* Any folder will do to stand on: it is covered only in here. */
+  int result = mount_tmpfs("/proc", 0755, 16 << 20, err);
+  if (result < 0) return result;
+  if (chdir("/proc") < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "chdir", "new root");
+  if (sys_pivot_root(".", ".") < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "pivot_root", ".");
+  /* The old root lies on top of the new one now; chroot alone would leave it
+   * within reach. */
+  if (umount2(".", MNT_DETACH) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "umount2", "old root");
+  if (chdir("/") < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "chdir", "/");
+  return 0;
+}
+
+static int build(const struct plan* plan, struct gbx_err* err) {
+  int result = enter_empty_root(err);
+  if (result < 0) return result;
+  for (size_t i = 0; i < sizeof standard_dirs / sizeof *standard_dirs; i++) {
+    result = make_dir(standard_dirs[i], err);
+    if (result < 0) return result;
+  }
+  for (size_t i = 0; i < sizeof standard_links / sizeof *standard_links; i++)
+    if (symlink(standard_links[i][1], standard_links[i][0]) < 0)
+      return gbx_fail(err, GBX_E_SETUP, errno, "symlink", "%s",
+                      standard_links[i][0]);
+  for (size_t i = 0; i < DEVICE_COUNT; i++) {
+    result = attach(plan->device_fd[i], devices[i], err);
+    if (result < 0) return result;
+    /* Not nodev, or they could not be opened. */
+    result = mount_add_flags(devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+                             false, err);
+    if (result < 0) return result;
+  }
+  for (size_t i = 0; i < plan->count; i++) {
+    result = make_entry(&plan->entries[i], err);
+    if (result < 0) return result;
+  }
+  /* Mounting a procfs needs a fully visible one in the same mount namespace:
+   * this one, which each box unmounts once it has its own. */
+  result = attach(plan->proc_fd, ROOT_HIDDEN_PROC, err);
+  if (result < 0) return result;
+  /* Last: the tmpfs belongs to the box's uid, so only the mount flag keeps the
+   * box from writing into it. */
+  return mount_add_flags(
+      "/", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, false,
+      err);
+}
+
+/* Waits for the builder's word and opens its mount namespace while the builder
+ * is alive. */
+static int take_namespace(int socket_fd, pid_t builder, struct gbx_err* err) {
+  union gbx_msg message;
+  struct gbx_fds fds;
+  int result = gbx_msg_recv(socket_fd, &message, &fds);
+  gbx_fds_close(&fds);
+  if (result <= 0 || message.head.type != GBX_M_DONE)
+    return gbx_fail(err, GBX_E_DIED, ECHILD, "root", "its builder ended");
+  if (message.result.err.code != GBX_OK) {
+    *err = message.result.err;
+    return err->sys_errno != 0 ? -err->sys_errno : -EIO;
+  }
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/%d/ns/mnt", builder);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "open", "%s", path);
+  return fd;
+}
+
+static int build_in_child(const struct plan* plan, struct gbx_err* err) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "root");
+  cleanup_fd int own_fd = pair[0];
+  cleanup_fd int child_fd = pair[1];
+  pid_t pid = fork();
+  if (pid < 0) return gbx_fail(err, GBX_E_SETUP, errno, "fork", "root");
+  if (pid == 0) {
+    struct gbx_msg_result answer = {0};
+    (void)build(plan, &answer.err); /* the answer carries it */
+    GBX_MSG_INIT(&answer, GBX_M_DONE, 0);
+    if (gbx_msg_send(child_fd, &answer.head, NULL, 0) < 0) _exit(1);
+    for (;;) (void)pause();
+  }
+  fd_close(&child_fd); /* or its death would not show */
+  int result = take_namespace(own_fd, pid, err);
+  (void)kill(pid, SIGKILL);
+  (void)RETRY(waitpid(pid, NULL, 0));
+  return result;
+}
+
+int root_prepare(int entries_fd, root_open_tree open_tree,
+                 struct gbx_err* err) {
+  struct plan plan = {.proc_fd = -1, .device_fd = {-1, -1, -1, -1, -1}};
+  int result = read_plan(entries_fd, &plan, err);
+  if (result == 0) result = open_trees(&plan, open_tree, err);
+  if (result == 0) result = build_in_child(&plan, err);
+  close_plan(&plan);
+  return result;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/tree.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+
+#include "common/fd.h"
+#include "common/sys.h"
+#include "launcher/mount.h"
+
+int tree_open_root_part(const char* path, struct gbx_err* err) {
+  cleanup_fd int fd = mount_clone_tree(path, err);
+  if (fd < 0) return fd;
+  struct sys_mount_attr attr = {
+      .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+  if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "mount_setattr", "%s", path);
+  return fd_steal(&fd);
+}
+
+/* Writes "<inside> <outside> 1" as both id maps of process `pid`. */
+static int write_maps(pid_t pid, uint32_t inside_uid, uint32_t inside_gid,
+                      uint32_t outside) {
+  char path[64], map[64];
+  (void)snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
+  (void)snprintf(map, sizeof map, "%u %u 1", inside_gid, outside);
+  int result = fd_write_file(AT_FDCWD, path, map);
+  if (result < 0) return result;
+  (void)snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
+  (void)snprintf(map, sizeof map, "%u %u 1", inside_uid, outside);
+  return fd_write_file(AT_FDCWD, path, map);
+}
+
+/* An id map for a mount is given as a user namespace, and a user namespace
+ * needs a process for the moment in which it is made. Returns a descriptor of
+ * the namespace that maps the owner to box_uid. */
+static int open_idmap(uint32_t uid, uint32_t gid, uint32_t box_uid,
+                      struct gbx_err* err) {
+  int pidfd = -1;
+  struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_PIDFD,
+                            .pidfd = (uint64_t)(uintptr_t)&pidfd,
+                            .exit_signal = SIGCHLD};
+  pid_t pid = sys_clone3(&args);
+  if (pid < 0)
+    return gbx_fail(err, GBX_E_WORKSPACE, errno, "clone3", "id map");
+  if (pid == 0) {
+    for (;;) (void)pause();
+  }
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+  int result = write_maps(pid, uid, gid, box_uid);
+  int fd = result < 0 ? result : open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && result == 0) result = -errno;
+  (void)sys_pidfd_kill(pidfd, SIGKILL); /* our own child: cannot fail */
+  (void)RETRY(waitpid(pid, NULL, 0));
+  (void)close(pidfd);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_WORKSPACE, -result, "id map", "owner %u:%u", uid,
+                    gid);
+  return fd;
+}
+
+static int map_ids(int tree_fd, const struct stat* owner, uint32_t box_uid,
+                   struct gbx_err* err) {
+  cleanup_fd int map_fd =
+      open_idmap(owner->st_uid, owner->st_gid, box_uid, err);
+  if (map_fd < 0) return map_fd;
+  struct sys_mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP,
+                                .userns_fd = (uint64_t)map_fd};
+  if (sys_mount_setattr(tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
+    return gbx_fail(err, GBX_E_WORKSPACE, errno, "mount_setattr",
+                    "id-mapped mount of the workspace");
+  return 0;
+}
+
+int tree_open_workspace(const char* path, uint64_t dev, uint64_t ino,
+                        bool temporary, uint32_t box_uid, struct gbx_err* err) {
+  cleanup_fd int fd = mount_clone_tree(path, err);
+  if (fd < 0) {
+    if (err != NULL) err->code = GBX_E_WORKSPACE;
+    return fd;
+  }
+  /* The engine looked at the folder before it sent the path; what lies there
+   * now must be the same. */
+  struct stat info;
+  if (fstat(fd, &info) < 0)
+    return gbx_fail(err, GBX_E_WORKSPACE, errno, "fstat", "%s", path);
+  if (!S_ISDIR(info.st_mode) || info.st_dev != dev || info.st_ino != ino)
+    return gbx_fail(err, GBX_E_WORKSPACE, ESTALE, "workspace",
+                    "%s was replaced, or lies on a mount that cannot be seen",
+                    path);
+  struct sys_mount_attr attr = {.attr_set =
+                                    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+  if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
+    return gbx_fail(err, GBX_E_WORKSPACE, errno, "mount_setattr", "%s", path);
+  if (box_uid == 0 || info.st_uid == box_uid) return fd_steal(&fd);
+
+  int result = map_ids(fd, &info, box_uid, err);
+  if (result < 0 && temporary) {
+    /* Not every file system can map ids (tmpfs since 6.3). Nobody else has
+     * seen a temporary workspace yet, so it may as well belong to the box. */
+    if (fchownat(AT_FDCWD, path, box_uid, box_uid, AT_SYMLINK_NOFOLLOW) < 0)
+      return gbx_fail(err, GBX_E_WORKSPACE, errno, "fchownat", "%s", path);
+    result = 0;
+  }
+  return result < 0 ? result : fd_steal(&fd);
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// clang-format off
+/* sources: src/engine/seccomp_filter.c src/common/error.c src/common/fd.c test/c/bpf_interpreter.c libs: -lseccomp */
+// clang-format on
+
+/* The compiled filters against what they are meant to say, in an interpreter:
+ * every system call number, and for the calls whose arguments decide every
+ * flag, with bits set that the kernel throws away. Nothing is loaded here;
+ * filter_live_test.c asks the kernel. */
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "bpf_interpreter.h"
+#include "engine/seccomp_filter.h"
+#include "expect.h"
+
+#define X32_BIT     0x40000000
+#define LAST_NUMBER 600
+
+/* What a filter says, in the words of the verdict files. */
+static const char* verdict_name(uint32_t action) {
+  switch (action) {
+    case SECCOMP_RET_ALLOW:
+      return "allow";
+    case SECCOMP_RET_KILL_PROCESS:
+      return "kill";
+    case SECCOMP_RET_USER_NOTIF:
+      return "notify";
+    case SECCOMP_RET_ERRNO | EPERM:
+      return "eperm";
+    case SECCOMP_RET_ERRNO | ENOSYS:
+      return "enosys";
+    case SECCOMP_RET_ERRNO | EINVAL:
+      return "einval";
+    case SECCOMP_RET_ERRNO | EAFNOSUPPORT:
+      return "eafnosupport";
+    case SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT:
+      return "esocktnosupport";
+    default:
+      return "something else";
+  }
+}
+
+struct filter {
+  struct sock_filter* program;
+  size_t length;
+  uint32_t arch; /* AUDIT_ARCH_..., which SCMP_ARCH_... equals */
+  bool notify;
+  int longest; /* instructions of the longest path that ran */
+};
+
+/* What the running test is about. */
+static struct filter filter;
+
+static void compile(struct gbx__filter_options options) {
+  uint8_t* bytes = NULL;
+  size_t size = 0;
+  struct gbx_err err = {0};
+  free(filter.program);
+  filter = (struct filter){
+      .arch = options.arch != 0 ? options.arch : seccomp_arch_native(),
+      .notify = options.notify,
+  };
+  if (gbx__filter_compile(&options, &bytes, &size, &err) != 0) {
+    printf("Bail out! no filter: %s %s %d\n", err.op, err.detail,
+           err.sys_errno);
+    exit(1);
+  }
+  filter.program = (struct sock_filter*)(void*)bytes;
+  filter.length = size / sizeof(struct sock_filter);
+}
+
+static const char* ask(const struct seccomp_data* data) {
+  uint32_t action = 0;
+  int steps = bpf_run(filter.program, filter.length, data, &action);
+  if (steps < 0) return "no valid program";
+  if (steps > filter.longest) filter.longest = steps;
+  return verdict_name(action);
+}
+
+/* The kill set of a filter with `notify` has another name. */
+static bool matches(const char* got, const char* wanted) {
+  if (filter.notify && strcmp(wanted, "kill") == 0) wanted = "notify";
+  return strcmp(got, wanted) == 0;
+}
+
+/* ---- Every number ------------------------------------------------------- */
+
+struct row {
+  char name[32];
+  char verdict[16];
+};
+
+/* The verdict file by number; an unassigned number has no name. */
+static struct row rows[LAST_NUMBER + 1];
+
+static void read_verdicts(void) {
+  char path[512];
+  const char* slash = strrchr(__FILE__, '/');
+  int folder = slash != NULL ? (int)(slash - __FILE__ + 1) : 0;
+  (void)snprintf(path, sizeof path, "%.*ssyscall-verdicts-%s.txt", folder,
+                 __FILE__,
+                 filter.arch == SCMP_ARCH_X86_64 ? "x86_64" : "aarch64");
+  for (int number = 0; number <= LAST_NUMBER; number++)
+    rows[number] = (struct row){"", "enosys"};
+  FILE* file = fopen(path, "re");
+  expect(file != NULL, path, __FILE__, __LINE__);
+  if (file == NULL) return;
+  char line[128];
+  while (fgets(line, sizeof line, file) != NULL) {
+    if (line[0] == '#') continue;
+    int number = -1;
+    struct row row;
+    bool good =
+        sscanf(line, "%d %31s %15s", &number, row.name, row.verdict) == 3 &&
+        number >= 0 && number <= LAST_NUMBER && rows[number].name[0] == '\0';
+    expect(good, line, path, number);
+    if (good) rows[number] = row;
+  }
+  (void)fclose(file);
+}
+
+/* Neither a misspelt name nor a call that nobody decided about hides. */
+static void test_names(void) {
+  for (int number = 0; number <= LAST_NUMBER; number++) {
+    const char* name = rows[number].name;
+    int resolved = name[0] != '\0'
+                       ? seccomp_syscall_resolve_name_arch(filter.arch, name)
+                       : __NR_SCMP_ERROR;
+    char* known = seccomp_syscall_resolve_num_arch(filter.arch, number);
+    bool good = (resolved == number || resolved == __NR_SCMP_ERROR) &&
+                (known == NULL || strcmp(known, name) == 0);
+    if (!good)
+      printf("# %d: \"%s\" here, \"%s\" there\n", number, name,
+             known != NULL ? known : "");
+    EXPECT(good);
+    free(known);
+  }
+}
+
+/* libseccomp adds a rule for a foreign architecture by name alone, so a call
+ * that it does not know stays at the default there. */
+static const char* wanted_verdict(const struct row* row) {
+  if (filter.arch != seccomp_arch_native() && row->name[0] != '\0' &&
+      seccomp_syscall_resolve_name_arch(filter.arch, row->name) ==
+          __NR_SCMP_ERROR)
+    return "enosys";
+  return row->verdict;
+}
+
+static void test_numbers(void) {
+  for (int number = 0; number <= LAST_NUMBER; number++) {
+    struct seccomp_data data = {.nr = number, .arch = filter.arch};
+    const char* got = ask(&data);
+    const char* wanted = wanted_verdict(&rows[number]);
+    bool good = matches(got, wanted);
+    if (!good)
+      printf("# %d %s: %s, not %s\n", number, rows[number].name, got, wanted);
+    EXPECT(good);
+  }
+  printf("# %zu instructions, at most %d run for one call\n", filter.length,
+         filter.longest);
+}
+
+/* ---- Foreign calls ------------------------------------------------------ */
+
+static void expect_all_killed(uint32_t arch, int bits) {
+  for (int number = 0; number <= LAST_NUMBER; number++) {
+    struct seccomp_data data = {.nr = number | bits, .arch = arch};
+    bool good = matches(ask(&data), "kill");
+    if (!good) printf("# call 0x%x of arch 0x%x\n", number | bits, arch);
+    EXPECT(good);
+  }
+}
+
+static void test_foreign(void) {
+  static const uint32_t others[] = {
+      AUDIT_ARCH_I386, AUDIT_ARCH_ARM, AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64, 0,
+  };
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    if (others[i] != filter.arch) expect_all_killed(others[i], 0);
+  if (filter.arch == AUDIT_ARCH_X86_64)
+    expect_all_killed(AUDIT_ARCH_X86_64, X32_BIT);
+}
+
+static void test_skipped_call(void) {
+  struct seccomp_data data = {.nr = -1, .arch = filter.arch};
+  EXPECT(matches(ask(&data), "enosys"));
+}
+
+/* ---- Arguments ---------------------------------------------------------- */
+
+/* The same policy once more, as a program would write it that sees what the
+ * kernel sees. */
+static const char* socket_verdict(uint32_t family, uint32_t type) {
+  if (family == AF_UNIX || family == AF_NETLINK) return "allow";
+  if (family != AF_INET && family != AF_INET6) return "eafnosupport";
+  switch (type & 0xf) {
+    case SOCK_STREAM:
+    case SOCK_DGRAM:
+    case SOCK_SEQPACKET:
+      return "allow";
+    case SOCK_RAW:
+    case SOCK_PACKET:
+      return "eperm";
+    default:
+      return "esocktnosupport";
+  }
+}
+
+static const char* unshare_verdict(uint64_t flags) {
+  if ((flags & (0x7e020000 | 0x80 | 0x00100000)) != 0) return "kill";
+  return (flags & ~(uint64_t)0x00050f00) == 0 ? "allow" : "enosys";
+}
+
+static const char* fcntl_verdict(uint32_t command) {
+  if (command == 1024 || command == 1040) return "eperm";
+  return command < 64 || (command > 1024 && command < 1040) ? "allow"
+                                                            : "einval";
+}
+
+static const char* expected(const char* call, uint64_t a0, uint64_t a1) {
+  uint32_t first = (uint32_t)a0;
+  uint32_t second = (uint32_t)a1;
+  if (strncmp(call, "socket", 6) == 0) return socket_verdict(first, second);
+  if (strcmp(call, "clone") == 0)
+    return (first & 0x7e020000) != 0 ? "kill" : "allow";
+  if (strcmp(call, "unshare") == 0) return unshare_verdict(a0);
+  if (strcmp(call, "fcntl") == 0) return fcntl_verdict(second);
+  if (strcmp(call, "ioctl") == 0)
+    return (second & 0xffff) == 0x5412 || (second & 0xffff) == 0x541c ? "eperm"
+                                                                      : "allow";
+  if (strcmp(call, "personality") == 0)
+    return (first & ~0x20008u) == 0 || first == 0xffffffff ? "allow" : "eperm";
+  if (strcmp(call, "seccomp") == 0)
+    return (second & 8) != 0 ? "eperm" : "allow";
+  return "allow";
+}
+
+struct call {
+  const char* name;
+  int number;
+  int wrong;
+};
+
+static void try_arguments(struct call* call, uint64_t a0, uint64_t a1) {
+  struct seccomp_data data = {
+      .nr = call->number, .arch = filter.arch, .args = {a0, a1}};
+  const char* got = ask(&data);
+  const char* wanted = expected(call->name, a0, a1);
+  if (matches(got, wanted)) return;
+  if (call->wrong++ < 5)
+    printf("# %s(%#llx, %#llx): %s, not %s\n", call->name,
+           (unsigned long long)a0, (unsigned long long)a1, got, wanted);
+}
+
+/* Each pair plain, and with bits in the upper halves that the kernel does not
+ * look at and libseccomp's plain comparisons do. */
+static void try_with_high_bits(struct call* call, uint64_t a0, uint64_t a1) {
+  const uint64_t high[] = {0, 1ull << 32, 1ull << 63, 0xffffffffull << 32};
+  for (size_t i = 0; i < 4; i++)
+    for (size_t j = 0; j < 4; j++)
+      try_arguments(call, a0 | high[i], a1 | high[j]);
+}
+
+/* xorshift64: the same sequence in each run. */
+static uint64_t next_random(uint64_t* state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state;
+}
+
+static uint64_t next_argument(uint64_t* state) {
+  static const uint64_t seeds[] = {
+      0,      AF_UNIX, AF_INET,     AF_INET6,   AF_NETLINK, SOCK_RAW,
+      0x5412, 0x541c,  0x20008,     0xffffffff, 1024,       1032,
+      1040,   0x50f00, 0x7e020000u, 8,          0x01200011, 0x80000000u,
+  };
+  uint64_t value = seeds[next_random(state) % (sizeof seeds / sizeof seeds[0])];
+  uint64_t flips = next_random(state) % 4;
+  for (uint64_t i = 0; i < flips; i++)
+    value ^= 1ull << (next_random(state) % 64);
+  return next_random(state) % 16 == 0 ? next_random(state) : value;
+}
+
+static void try_call(const char* name) {
+  struct call call = {
+      .name = name,
+      .number = seccomp_syscall_resolve_name_arch(filter.arch, name),
+  };
+  for (uint64_t bit = 0; bit < 64; bit++) {
+    try_with_high_bits(&call, 1ull << bit, 0);
+    try_with_high_bits(&call, 0, 1ull << bit);
+    /* As fork does it: SIGCHLD in the low byte. */
+    try_with_high_bits(&call, 1ull << bit | 17, 0);
+  }
+  for (uint64_t family = 0; family < 64; family++)
+    for (uint64_t type = 0; type < 16; type++)
+      try_with_high_bits(&call, family, type | SOCK_CLOEXEC);
+  for (uint64_t value = 0; value < 0x10000; value++) {
+    try_arguments(&call, value, 0);
+    try_arguments(&call, 0, value);
+    try_arguments(&call, 0, value | 0xffffffff80040000);
+  }
+  uint64_t state = 0x9e3779b97f4a7c15;
+  for (int i = 0; i < 200000; i++) {
+    uint64_t a0 = next_argument(&state);
+    try_arguments(&call, a0, next_argument(&state));
+  }
+  EXPECT(call.number >= 0 && call.wrong == 0);
+}
+
+static void test_arguments(void) {
+  static const char* const names[] = {
+      "clone", "unshare", "socket",      "socketpair",
+      "fcntl", "ioctl",   "personality", "seccomp",
+  };
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    try_call(names[i]);
+}
+
+/* The reference above has the numbers; this has them by name, and says what
+ * they are about. */
+static void test_known_arguments(void) {
+  static const struct {
+    const char* title;
+    const char* call;
+    uint64_t a0, a1;
+    const char* wanted;
+  } cases[] = {
+      {"fork", "clone", 0x01200011, 0, "allow"},
+      {"a thread of glibc", "clone", 0x003d0f00, 0, "allow"},
+      {"an exit signal of 0x80", "clone", 0x80, 0, "allow"},
+      {"CLONE_IO", "clone", 0x80000000, 0, "allow"},
+      {"a user namespace", "clone", CLONE_NEWUSER | 17, 0, "kill"},
+      {"NS-08 with bit 32", "clone", CLONE_NEWUSER | 1ull << 32, 0, "kill"},
+      {"nothing", "unshare", 0, 0, "allow"},
+      {"fs and files", "unshare", CLONE_FS | CLONE_FILES, 0, "allow"},
+      {"a time namespace", "unshare", 0x80, 0, "kill"},
+      {"an empty mount namespace", "unshare", 0x00100000, 0, "kill"},
+      {"user and mount", "unshare", CLONE_NEWUSER | CLONE_NEWNS, 0, "kill"},
+      {"a flag of the future", "unshare", 0x00200000, 0, "enosys"},
+      {"SYS-05 AF_VSOCK", "socket", 40 | 1ull << 32, 1, "eafnosupport"},
+      {"SYS-05 AF_ALG", "socket", 38 | 1ull << 32, 1, "eafnosupport"},
+      {"SYS-05 bit 63", "socket", 1ull << 63 | 40, 1, "eafnosupport"},
+      {"AF_PACKET by its oldest name", "socket", AF_INET, 10, "eperm"},
+      {"raw", "socket", AF_INET6, SOCK_RAW | SOCK_CLOEXEC, "eperm"},
+      {"tcp", "socket", AF_INET, SOCK_STREAM | SOCK_NONBLOCK, "allow"},
+      {"rtnetlink, a raw socket", "socket", AF_NETLINK, SOCK_RAW, "allow"},
+      {"a pair", "socketpair", AF_UNIX, SOCK_SEQPACKET, "allow"},
+      {"AF_TIPC", "socketpair", 30, SOCK_STREAM, "eafnosupport"},
+      {"TIOCSTI", "ioctl", 0, TIOCSTI, "eperm"},
+      {"SYS-11 with bit 32", "ioctl", 0, TIOCSTI | 1ull << 32, "eperm"},
+      {"TIOCLINUX", "ioctl", 0, TIOCLINUX, "eperm"},
+      {"TCGETS", "ioctl", 0, TCGETS, "allow"},
+      {"a request as musl passes it", "ioctl", 0, 0xffffffff80045430, "allow"},
+      {"F_SETLEASE", "fcntl", 0, 1024, "eperm"},
+      {"F_SETLEASE with bit 32", "fcntl", 0, 1024 | 1ull << 32, "eperm"},
+      {"F_SETDELEG", "fcntl", 0, 1040, "eperm"},
+      {"F_DUPFD_CLOEXEC", "fcntl", 0, 1030, "allow"},
+      {"F_OFD_SETLKW", "fcntl", 0, 38, "allow"},
+      {"the question", "personality", 0xffffffff, 0, "allow"},
+      {"ADDR_NO_RANDOMIZE", "personality", 0x00040000, 0, "eperm"},
+      {"a filter", "seccomp", 1, 1, "allow"},
+      {"a listener", "seccomp", 1, 8, "eperm"},
+      {"a listener, TSYNC", "seccomp", 1, 8 | 1 | 16, "eperm"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct seccomp_data data = {
+        .nr = seccomp_syscall_resolve_name_arch(filter.arch, cases[i].call),
+        .arch = filter.arch,
+        .args = {cases[i].a0, cases[i].a1},
+    };
+    const char* got = ask(&data);
+    bool good = matches(got, cases[i].wanted);
+    if (!good)
+      printf("# %s, %s: %s, not %s\n", cases[i].call, cases[i].title, got,
+             cases[i].wanted);
+    EXPECT(good);
+  }
+}
+
+/* ---- init and misuse ---------------------------------------------------- */
+
+static void test_init(void) {
+  static const char allowed[] =
+      " brk clock_gettime clock_nanosleep close epoll_ctl epoll_pwait "
+      "epoll_wait exit exit_group fcntl getpid getppid getrusage gettid kill "
+      "munmap "
+      "nanosleep pidfd_send_signal poll ppoll pselect6 read readv recvfrom "
+      "recvmsg restart_syscall rt_sigaction rt_sigpending rt_sigprocmask "
+      "rt_sigreturn rt_sigsuspend rt_sigtimedwait sendmsg sendto shutdown "
+      "tgkill wait4 waitid write writev ";
+  compile((struct gbx__filter_options){.init = true});
+  for (int number = 0; number <= LAST_NUMBER; number++) {
+    char* name = seccomp_syscall_resolve_num_arch(filter.arch, number);
+    char word[64];
+    (void)snprintf(word, sizeof word, " %s ", name != NULL ? name : "?");
+    const char* wanted = strstr(allowed, word) != NULL ? "allow" : "kill";
+    struct seccomp_data data = {.nr = number, .arch = filter.arch};
+    const char* got = ask(&data);
+    bool good = matches(got, wanted);
+    if (!good) printf("# %d%s: %s, not %s\n", number, word, got, wanted);
+    EXPECT(good);
+    free(name);
+  }
+  test_foreign();
+  printf("# %zu instructions\n", filter.length);
+}
+
+static void expect_refusal(struct gbx__filter_options options, int result,
+                           enum gbx_code code) {
+  uint8_t* program = NULL;
+  size_t size = 7;
+  struct gbx_err err = {0};
+  EXPECT(gbx__filter_compile(&options, &program, &size, &err) == result);
+  EXPECT(err.code == (int32_t)code);
+  EXPECT(program == NULL && size == 7);
+}
+
+static void test_unsupported(void) {
+  expect_refusal((struct gbx__filter_options){.arch = SCMP_ARCH_S390X},
+                 -ENOTSUP, GBX_E_UNSUPPORTED);
+}
+
+static void test_contradiction(void) {
+  expect_refusal((struct gbx__filter_options){.init = true, .notify = true},
+                 -EINVAL, GBX_E_INVALID);
+}
+
+/* ---- Which tests -------------------------------------------------------- */
+
+static void run_for_payload(uint32_t arch, bool notify) {
+  static const struct {
+    const char* title;
+    void (*test)(void);
+  } tests[] = {
+      {"the verdict file can be read", read_verdicts},
+      {"the verdict file and libseccomp name the same calls", test_names},
+      {"every number from 0 to 600 has its verdict", test_numbers},
+      {"calls of another architecture are killed", test_foreign},
+      {"number -1, a tracer's way to skip a call, is harmless",
+       test_skipped_call},
+      {"known good and bad arguments have their verdict", test_known_arguments},
+      {"arguments decide as the kernel sees them", test_arguments},
+  };
+  compile((struct gbx__filter_options){.notify = notify, .arch = arch});
+  for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+    char title[128];
+    (void)snprintf(title, sizeof title, "%s%s: %s",
+                   arch == SCMP_ARCH_X86_64 ? "x86_64" : "aarch64",
+                   notify ? " with a listener" : "", tests[i].title);
+    run_test(title, tests[i].test);
+  }
+}
+
+int main(void) {
+  run_for_payload(SCMP_ARCH_X86_64, false);
+  run_for_payload(SCMP_ARCH_AARCH64, false);
+  if (gbx__filter_can_notify()) {
+    run_for_payload(SCMP_ARCH_X86_64, true);
+    run_for_payload(SCMP_ARCH_AARCH64, true);
+  } else {
+    skip("filters with a listener: no SECCOMP_RET_USER_NOTIF here");
+  }
+  run_test("init may do what it needs and dies of all else", test_init);
+  run_test("an architecture without a table is refused", test_unsupported);
+  run_test("a filter for init with a listener is refused", test_contradiction);
+  free(filter.program);
+  return done();
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sources: src/engine/workspace.c src/engine/workspace_files.c
+ * src/engine/changes.c src/engine/walk.c src/engine/beneath.c
+ * src/common/remove_tree.c src/common/error.c src/common/fd.c libs: -lpthread
+ */
+
+/* WS-04: a box swaps what a path leads to for a symlink to a folder of the
+ * host, at full speed, while the host works on that path. */
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/changes.h"
+#include "engine/workspace.h"
+#include "scratch.h"
+
+enum { rounds = 2000 };
+
+static struct gbx__workspace ws;
+static int canary_fd;
+static atomic_bool race_over;
+static atomic_uint swap_count;
+
+struct swap {
+  const char *a, *b;
+};
+
+static void* swap(void* data) {
+  const struct swap* names = data;
+  while (!race_over)
+    if (renameat2(ws.fd, names->a, ws.fd, names->b, RENAME_EXCHANGE) == 0)
+      swap_count++;
+  return NULL;
+}
+
+static int count_entries(int fd) {
+  int count = 0;
+  DIR* dir = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  MUST(dir != NULL);
+  while (readdir(dir) != NULL)
+    count++;
+  MUST(closedir(dir) == 0);
+  return count;
+}
+
+static struct stat canary_before;
+
+static void open_ws(void) {
+  char path[PATH_MAX];
+  (void)snprintf(path, sizeof path, "%s/ws", scratch_path);
+  MUST(gbx__workspace_prepare(path, NULL, &ws, NULL) == 0);
+  canary_fd = make_dir(scratch_fd, "canary");
+  put(canary_fd, "file", "canary");
+  put(canary_fd, "only-here", "canary");
+  MUST(symlinkat("../canary", ws.fd, "link") == 0);
+  MUST(symlinkat("../canary/file", ws.fd, "file-link") == 0);
+  MUST(fstat(canary_fd, &canary_before) == 0);
+  race_over = false;
+  swap_count = 0;
+}
+
+static void close_ws(void) {
+  struct stat st;
+  MUST(fstat(canary_fd, &st) == 0);
+  EXPECT(holds(canary_fd, "file", "canary"));
+  EXPECT(holds(canary_fd, "only-here", "canary"));
+  EXPECT(count_entries(canary_fd) == 4); /* with . and .. */
+  EXPECT(st.st_mode == canary_before.st_mode);
+  EXPECT(st.st_uid == canary_before.st_uid);
+  EXPECT(st.st_mtim.tv_sec == canary_before.st_mtim.tv_sec &&
+         st.st_mtim.tv_nsec == canary_before.st_mtim.tv_nsec);
+  EXPECT(st.st_ctim.tv_sec == canary_before.st_ctim.tv_sec &&
+         st.st_ctim.tv_nsec == canary_before.st_ctim.tv_nsec);
+  gbx__workspace_done(&ws);
+  MUST(gbx_remove_tree(scratch_fd, "ws", NULL) == 0);
+  MUST(gbx_remove_tree(scratch_fd, "canary", NULL) == 0);
+  MUST(close(canary_fd) == 0);
+}
+
+/* Whether the plain way, a look and then an open by path, meets the canary. */
+static bool naive_read_hits(const char* path) {
+  struct stat st;
+  if (fstatat(ws.fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0) return false;
+  int fd = openat(ws.fd, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  char bytes[16] = "";
+  if (fd < 0) return false;
+  bool hit = read(fd, bytes, 15) > 0 && strcmp(bytes, "canary") == 0;
+  MUST(close(fd) == 0);
+  return hit;
+}
+
+static void read_once(const char* path, unsigned* good) {
+  uint8_t* bytes;
+  size_t size;
+  if (gbx__workspace_read(&ws, path, 100, &bytes, &size, NULL) < 0) return;
+  EXPECT(size == 3 && memcmp(bytes, "box", 3) == 0);
+  free(bytes);
+  ++*good;
+}
+
+static void list_once(const char* path, unsigned* good) {
+  struct gbx__file_list list;
+  if (gbx__workspace_list(&ws, path, &list, NULL) < 0) return;
+  for (size_t i = 0; i < list.count; i++)
+    EXPECT(strstr(list.files[i].path, "only-here") == NULL);
+  gbx__file_list_done(&list);
+  ++*good;
+}
+
+static void write_once(const char* path, unsigned* good) {
+  if (gbx__workspace_write(&ws, path, "box", 3, NULL) == 0) ++*good;
+}
+
+static void scan_once(void) {
+  struct gbx__index* index;
+  struct gbx_changed_file* files;
+  size_t count;
+  struct gbx__index* empty;
+  int fd = make_dir(scratch_fd, "empty");
+  const struct gbx__workspace none = {.fd = fd};
+  MUST(gbx__index_scan(&none, &empty, NULL) == 0);
+  EXPECT(gbx__index_scan(&ws, &index, NULL) == 0);
+  EXPECT(gbx__index_diff(empty, index, &files, &count, NULL) == 0);
+  for (size_t i = 0; i < count; i++)
+    EXPECT(strstr(files[i].path, "only-here") == NULL);
+  free(files);
+  gbx__index_free(index);
+  gbx__index_free(empty);
+  MUST(close(fd) == 0 && unlinkat(scratch_fd, "empty", AT_REMOVEDIR) == 0);
+}
+
+static void test_folder(void) {
+  open_ws();
+  MUST(mkdirat(ws.fd, "d", 0755) == 0);
+  put(ws.fd, "d/file", "box");
+  struct swap names = {"d", "link"};
+  pthread_t thread;
+  MUST(pthread_create(&thread, NULL, swap, &names) == 0);
+  unsigned reads = 0, writes = 0, lists = 0, naive_hits = 0;
+  for (int i = 0; i < rounds; i++) {
+    char path[64];
+    read_once("d/file", &reads);
+    write_once("d/file", &writes);
+    (void)snprintf(path, sizeof path, "d/new-%d/below/file", i % 10);
+    write_once(path, &writes);
+    list_once("d", &lists);
+    list_once("", &lists);
+    if (i % 10 == 0) scan_once();
+    if (naive_read_hits("d/file")) naive_hits++;
+  }
+  race_over = true;
+  MUST(pthread_join(thread, NULL) == 0);
+  printf(
+      "# %u swaps; %u reads, %u writes, %u lists went well; a plain read "
+      "met the canary %u times\n",
+      swap_count, reads, writes, lists, naive_hits);
+  EXPECT(swap_count > 0 && naive_hits > 0);
+  close_ws();
+}
+
+static void test_file(void) {
+  open_ws();
+  put(ws.fd, "f", "box");
+  struct swap names = {"f", "file-link"};
+  pthread_t thread;
+  MUST(pthread_create(&thread, NULL, swap, &names) == 0);
+  unsigned reads = 0, writes = 0, lists = 0, naive_hits = 0;
+  for (int i = 0; i < rounds; i++) {
+    read_once("f", &reads);
+    if (naive_read_hits("f")) naive_hits++;
+    list_once("", &lists);
+    write_once("f", &writes);
+    /* A write may have replaced the symlink: put it back. */
+    (void)symlinkat("../canary/file", ws.fd, "file-link");
+    if (!has(ws.fd, "file-link") || i % 50 == 0) {
+      (void)unlinkat(ws.fd, "file-link", 0);
+      (void)symlinkat("../canary/file", ws.fd, "file-link");
+    }
+  }
+  race_over = true;
+  MUST(pthread_join(thread, NULL) == 0);
+  printf(
+      "# %u swaps; %u reads, %u writes, %u lists went well; a plain read "
+      "met the canary %u times\n",
+      swap_count, reads, writes, lists, naive_hits);
+  EXPECT(swap_count > 0 && naive_hits > 0);
+  close_ws();
+}
+
+/* Puts a folder of root's in the place of whatever root makes. */
+static void* swap_temporaries(void* unused) {
+  (void)unused;
+  while (!race_over) {
+    DIR* dir = fdopendir(openat(ws.fd, ".", O_RDONLY | O_DIRECTORY));
+    MUST(dir != NULL);
+    for (struct dirent* entry; (entry = readdir(dir)) != NULL;)
+      if (strncmp(entry->d_name, ".glovebox-", 10) == 0 &&
+          renameat2(ws.fd, entry->d_name, ws.fd, "roots", RENAME_EXCHANGE) == 0)
+        swap_count++;
+    MUST(closedir(dir) == 0);
+  }
+  return NULL;
+}
+
+static void test_given_folders(void) {
+  if (geteuid() != 0) {
+    test_skipped = "takes root";
+    return;
+  }
+  open_ws();
+  MUST(mkdirat(ws.fd, "roots", 0755) == 0);
+  put(ws.fd, "roots/file", "root");
+  struct stat roots, st;
+  MUST(fstatat(ws.fd, "roots", &roots, 0) == 0);
+  MUST(fchown(ws.fd, PLAIN_ID, PLAIN_ID) == 0);
+  pthread_t thread;
+  MUST(pthread_create(&thread, NULL, swap_temporaries, NULL) == 0);
+  unsigned writes = 0;
+  for (int i = 0; i < rounds; i++) {
+    char path[32];
+    (void)snprintf(path, sizeof path, "new-%d/file", i);
+    write_once(path, &writes);
+    (void)unlinkat(ws.fd, path, 0);
+    *strchr(path, '/') = '\0';
+    (void)unlinkat(ws.fd, path, AT_REMOVEDIR);
+  }
+  race_over = true;
+  MUST(pthread_join(thread, NULL) == 0);
+  printf("# %u swaps, %u writes went well\n", swap_count, writes);
+  /* Wherever it is now, it is root's. */
+  bool found = false;
+  DIR* dir = fdopendir(openat(ws.fd, ".", O_RDONLY | O_DIRECTORY));
+  MUST(dir != NULL);
+  for (struct dirent* entry; (entry = readdir(dir)) != NULL;) {
+    MUST(fstatat(ws.fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0);
+    if (st.st_ino != roots.st_ino) continue;
+    found = true;
+    EXPECT(st.st_uid == 0);
+  }
+  MUST(closedir(dir) == 0);
+  EXPECT(found);
+  close_ws();
+}
+
+int main(void) {
+  scratch_open();
+  run_test(
+      "WS-04 a folder swapped for a symlink leads neither reads, writes "
+      "nor lists out",
+      test_folder);
+  run_test(
+      "WS-04 a file swapped for a symlink leads neither reads nor writes "
+      "out",
+      test_file);
+  run_test("WS-04 a folder put in the place of a new one is not given away",
+           test_given_folders);
+  scratch_close();
+  return done();
+}

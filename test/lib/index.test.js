@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
+const path = require('node:path');
+const { test } = require('node:test');
+const glovebox = require('../../lib/index.js');
+
+const root = path.join(__dirname, '..', '..');
+
+const names = [
+  'ExecutionResult',
+  'Kernel',
+  'MountRefused',
+  'Result',
+  'Sandbox',
+  'SandboxError',
+  'isSupported',
+  'runCode',
+  'version',
+  'withSandbox',
+];
+
+function evaluate(code, ...flags) {
+  return execFileSync(process.execPath, [...flags, '-e', code], {
+    cwd: root,
+    encoding: 'utf8',
+  }).trim();
+}
+
+test('the exports are these', () => {
+  assert.deepEqual(Object.keys(glovebox).sort(), names);
+  assert.equal(glovebox.version, require('../../package.json').version);
+});
+
+test('P33 a module imports them by name and as default', () => {
+  const output = evaluate(
+    `import api, * as all from 'glovebox';
+     import { runCode, Sandbox, withSandbox } from 'glovebox';
+     console.log(typeof runCode, typeof Sandbox, typeof withSandbox,
+       typeof api.runCode);
+     console.log(Object.keys(all).sort().join());`,
+    '--input-type=module',
+  );
+  assert.equal(
+    output,
+    `function function function function\n${[...names, 'default'].sort()}`,
+  );
+});
+
+test('P33 require and import give the same classes', () => {
+  const output = evaluate(
+    `import { createRequire } from 'node:module';
+     import { SandboxError } from 'glovebox';
+     const require = createRequire(process.cwd() + '/');
+     console.log(SandboxError === require('glovebox').SandboxError);`,
+    '--input-type=module',
+  );
+  assert.equal(output, 'true');
+});
+
+test('P33 the names can be read from the text of lib/index.js', () => {
+  const output = evaluate(
+    `import { runCode, version } from './lib/index.js';
+     console.log(typeof runCode, typeof version);`,
+    '--input-type=module',
+  );
+  assert.equal(output, 'function string');
+});
+
+test('importing loads nothing compiled and never throws', () => {
+  const output = evaluate(
+    `Object.defineProperty(process, 'platform', { value: 'darwin' });
+     const { runCode, isSupported } = require('glovebox');
+     console.log(isSupported());
+     runCode('1').catch((error) => console.log(error.code));
+     console.log(Object.keys(require.cache).some((f) => f.endsWith('.node')));`,
+  );
+  assert.equal(output, 'false\nfalse\nERR_SANDBOX_UNSUPPORTED_PLATFORM');
+});

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+const assert = require('node:assert/strict');
+const { test } = require('node:test');
+const { install } = require('./fake-engine.js');
+
+const backend = install();
+const { Sandbox } = require('../../lib/index.js');
+
+const warnings = [];
+process.on('warning', (warning) => warnings.push(warning));
+
+async function openWith(info, options) {
+  backend.engine.onSession = (session) => Object.assign(session.info, info);
+  const sandbox = await new Sandbox(options).open();
+  await sandbox.close();
+  await new Promise(setImmediate);
+  return sandbox.limits;
+}
+
+test('limits say how each is enforced, null where lifted', async () => {
+  const limits = await openWith({ memory: 'kernel', pids: 'kernel', cpus: null });
+  assert.deepEqual(limits, { memoryMb: 'kernel', pids: 'kernel', cpus: null });
+  assert.ok(Object.isFrozen(limits));
+  assert.deepEqual(warnings, []);
+});
+
+test('without enforceLimits nothing is warned of', async () => {
+  const weak = { memory: 'none', pids: 'none', cpus: 'none' };
+  await openWith(weak, { enforceLimits: false });
+  assert.deepEqual(warnings, []);
+});
+
+test('a limit that is not the kernel’s is warned of, once', async () => {
+  const weak = { memory: 'none', pids: 'kernel', cpus: 'watchdog' };
+  await openWith(weak);
+  await openWith(weak);
+  assert.equal(warnings.length, 1);
+  const [warning] = warnings;
+  assert.equal(warning.code, 'GLOVEBOX_LIMITS');
+  assert.match(warning.message, /memoryMb \(none\), cpus \(watchdog\)/);
+});

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+const assert = require('node:assert/strict');
+const { describe, test } = require('node:test');
+const { install, nativeError } = require('./fake-engine.js');
+
+const backend = install();
+const { Sandbox, runCode, withSandbox } = require('../../lib/index.js');
+
+const code = (name) => ({ name: 'SandboxError', code: `ERR_SANDBOX_${name}` });
+const lastSession = () => backend.engine.sessions.at(-1);
+
+// Every run of the next session ends with `result`.
+function nextRunsEnd(result) {
+  backend.engine.onSession = (session) => {
+    session.onRun = (run) => run.end(result);
+  };
+}
+
+describe('withSandbox', () => {
+  test('gives an open Sandbox, returns the value, closes', async () => {
+    let seen;
+    const value = await withSandbox({ memoryMb: 64 }, async (sandbox) => {
+      seen = sandbox;
+      assert.equal(sandbox.workspace, '/tmp/workspace');
+      return 5;
+    });
+    assert.equal(value, 5);
+    assert.ok(seen instanceof Sandbox);
+    assert.equal(lastSession().closeCount, 1);
+    assert.equal(backend.engine.specs.at(-1).memoryBytes, 2 ** 26);
+  });
+
+  test('takes the function alone, and a function that is not async', async () => {
+    assert.equal(await withSandbox(() => 5), 5);
+    assert.equal(await withSandbox(undefined, () => 6), 6);
+    assert.equal(lastSession().closeCount, 1);
+  });
+
+  test('closes and rejects with what the function throws', async () => {
+    const thrown = new Error('mine');
+    const failing = withSandbox(() => {
+      throw thrown;
+    });
+    await assert.rejects(failing, (error) => error === thrown);
+    assert.equal(lastSession().closeCount, 1);
+  });
+
+  test('keeps both errors, the first in front', async () => {
+    const thrown = new Error('mine');
+    const failing = withSandbox(() => {
+      lastSession().closeError = nativeError({ code: 'IO', errno: 5 });
+      throw thrown;
+    });
+    await assert.rejects(failing, (error) => {
+      assert.equal(error, thrown);
+      assert.equal(error.suppressed.code, 'ERR_SANDBOX_IO');
+      return true;
+    });
+  });
+
+  test('a second error is a warning where the first cannot hold it', async () => {
+    const warnings = [];
+    const listen = (warning) => warnings.push(warning);
+    process.on('warning', listen);
+    for (const thrown of ['text', Object.freeze(new Error('frozen'))]) {
+      const failing = withSandbox(() => {
+        lastSession().closeError = nativeError({ code: 'IO', errno: 5 });
+        throw thrown;
+      });
+      await assert.rejects(failing, (error) => error === thrown);
+    }
+    await new Promise(setImmediate);
+    process.off('warning', listen);
+    assert.deepEqual(
+      warnings.map((warning) => warning.code),
+      ['ERR_SANDBOX_IO', 'ERR_SANDBOX_IO'],
+    );
+  });
+
+  test('rejects with an error of close alone', async () => {
+    const failing = withSandbox(() => {
+      lastSession().closeError = nativeError({ code: 'IO', errno: 5 });
+    });
+    await assert.rejects(failing, code('IO'));
+  });
+
+  test('rejects when it cannot open, without calling the function', async () => {
+    backend.engine.openError = nativeError({ code: 'START', errno: 2 });
+    await assert.rejects(
+      withSandbox(() => assert.fail('called')),
+      code('START'),
+    );
+    backend.engine.openError = undefined;
+  });
+
+  test('refuses what is no function', async () => {
+    for (const args of [[], [{}], [{}, 5], [null, undefined]]) {
+      await assert.rejects(withSandbox(...args), {
+        ...code('INVALID_OPTION'),
+        option: 'fn',
+      });
+    }
+  });
+});
+
+describe('runCode', () => {
+  test('runs in a sandbox of its own, which it closes', async () => {
+    nextRunsEnd({ stdout: Buffer.from('hi\n') });
+    const result = await runCode('echo hi', {
+      language: 'bash',
+      memoryMb: 64,
+      timeoutS: 2,
+      env: { A: '1' },
+    });
+    assert.equal(result.stdout, 'hi\n');
+    const { spec } = lastSession().runs[0];
+    assert.deepEqual(spec.argv.slice(1, 3), ['-c', 'echo hi']);
+    assert.equal(spec.timeoutMs, 2000);
+    assert.equal(spec.memoryBytes, 2 ** 26);
+    assert.ok(spec.env.includes('A=1'));
+    assert.equal(lastSession().closeCount, 1);
+  });
+
+  test('has defaults, and a timeoutS of null is the default', async () => {
+    nextRunsEnd({});
+    await runCode('1');
+    assert.equal(lastSession().runs[0].spec.timeoutMs, 30000);
+    await runCode('1', { timeoutS: null, stdin: null, language: undefined });
+    assert.equal(lastSession().runs[0].spec.timeoutMs, 30000);
+  });
+
+  test('passes output on', async () => {
+    backend.engine.onSession = (session) => {
+      session.onRun = (run) => {
+        run.emit('stdout', Buffer.from('live'));
+        run.end();
+      };
+    };
+    const seen = [];
+    await runCode('1', { onStdout: (chunk) => seen.push(String(chunk)) });
+    assert.deepEqual(seen, ['live']);
+  });
+
+  test('misuse rejects before anything is opened', async () => {
+    const before = backend.engine.specs.length;
+    for (const args of [
+      [],
+      [5],
+      ['1', { language: 'ruby' }],
+      ['1', { timeout: 5 }],
+      ['1', { memoryMb: '5' }],
+      ['1', { stdin: 'x' }],
+      ['1', { network: true }],
+      ['1', null],
+      ['a\0', { language: 'bash' }],
+    ]) {
+      await assert.rejects(runCode(...args), code('INVALID_OPTION'));
+    }
+    assert.equal(backend.engine.specs.length, before);
+  });
+
+  test('ENV-10 options are read once', async () => {
+    nextRunsEnd({});
+    let reads = 0;
+    await runCode('1', {
+      get memoryMb() {
+        return ++reads === 1 ? 64 : 'changed';
+      },
+    });
+    assert.equal(reads, 1);
+  });
+});

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// The types as a project that uses glovebox sees them: found through the
+// package's exports, in each module mode, under --strict.
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { after, before, describe, test } = require('node:test');
+const { promisify } = require('node:util');
+const ts = require('typescript');
+const { builtOptions } = require('../../lib/options.js');
+const glovebox = require('../../lib/index.js');
+const { readExamples } = require('../lib/documented-examples.js');
+
+const run = promisify(execFile);
+const root = path.join(__dirname, '..', '..');
+const compiler = require.resolve('typescript/bin/tsc');
+
+describe('P33 a project that uses the types compiles', () => {
+  let project;
+
+  before(() => {
+    project = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-types-'));
+    const write = (name, text) =>
+      fs.writeFileSync(path.join(project, name), text);
+    write('package.json', '{"type": "module"}');
+    const modules = path.join(project, 'node_modules');
+    fs.mkdirSync(modules);
+    fs.symlinkSync(root, path.join(modules, 'glovebox'));
+    const nodeTypes = path.dirname(require.resolve('@types/node/package.json'));
+    fs.mkdirSync(path.join(modules, '@types'));
+    fs.symlinkSync(nodeTypes, path.join(modules, '@types', 'node'));
+    for (const name of ['usage.ts', 'require.cts']) {
+      fs.copyFileSync(path.join(__dirname, name), path.join(project, name));
+    }
+    readExamples().forEach(({ code }, index) => {
+      write(`example${index}.ts`, code);
+    });
+  });
+
+  after(() => {
+    fs.rmSync(project, { recursive: true });
+  });
+
+  async function compile(...args) {
+    const strict = ['--strict', '--noEmit', '--target', 'es2022'];
+    try {
+      await run(process.execPath, [compiler, ...strict, ...args], {
+        cwd: project,
+      });
+    } catch (error) {
+      assert.fail(error.stdout || error.message);
+    }
+  }
+
+  test('with module commonjs', () =>
+    compile('--module', 'commonjs', '--esModuleInterop', 'usage.ts'));
+
+  test('with module node16', () =>
+    compile('--module', 'node16', 'usage.ts', 'require.cts'));
+
+  test('with module nodenext', () =>
+    compile('--module', 'nodenext', 'usage.ts', 'require.cts'));
+
+  test('with module esnext and a bundler', () =>
+    compile(
+      ...['--module', 'esnext', '--moduleResolution', 'bundler'],
+      'usage.ts',
+    ));
+
+  test('with the examples of index.d.ts', () =>
+    compile(
+      ...['--module', 'nodenext', '--moduleDetection', 'force'],
+      ...readExamples().map((_, index) => `example${index}.ts`),
+    ));
+});
+
+describe('index.d.ts says what lib/ does', () => {
+  const file = path.join(root, 'index.d.ts');
+  const program = ts.createProgram([file], { strict: true });
+  const checker = program.getTypeChecker();
+  const module = checker.getSymbolAtLocation(program.getSourceFile(file));
+  const exported = checker.getExportsOfModule(module);
+
+  function memberNames(name) {
+    const symbol = exported.find((one) => one.name === name);
+    const type = checker.getDeclaredTypeOfSymbol(symbol);
+    return checker
+      .getPropertiesOfType(type)
+      .map((property) => property.name)
+      .sort();
+  }
+
+  test('about the exports', () => {
+    const values = exported.filter(
+      (symbol) => symbol.flags & ts.SymbolFlags.Value,
+    );
+    assert.deepEqual(
+      values.map((symbol) => symbol.name).sort(),
+      Object.keys(glovebox).sort(),
+    );
+  });
+
+  test('about the options', () => {
+    const places = {
+      SandboxOptions: 'new Sandbox()',
+      PerCallOptions: 'sandbox.run()',
+      RunCodeOptions: 'sandbox.runCode()',
+      KernelOptions: 'sandbox.kernel()',
+      CellOptions: 'kernel.runCode()',
+      ReadFileOptions: 'sandbox.readFile()',
+      OneShotOptions: 'runCode()',
+    };
+    for (const [type, place] of Object.entries(places)) {
+      assert.deepEqual(memberNames(type), builtOptions(place).sort(), type);
+    }
+  });
+
+  test('about the methods of the classes', () => {
+    for (const name of ['Sandbox', 'Kernel', 'Result']) {
+      const written = Object.getOwnPropertyNames(
+        glovebox[name].prototype,
+      ).filter((member) => member !== 'constructor');
+      const typed = memberNames(name).filter(
+        (member) => !member.startsWith('__@') && member !== 'data',
+      );
+      assert.deepEqual(typed, written.sort(), name);
+    }
+  });
+
+  test('about the properties of a result', () => {
+    const { runOutcome } = require('../../lib/outcome.js');
+    const { FrameCollector } = require('../../lib/frames.js');
+    const { runResult } = require('../lib/fake-engine.js');
+    const frames = new FrameCollector();
+    const result = runOutcome(runResult(), frames, {}, ['x']);
+    assert.deepEqual(
+      memberNames('ExecutionResult'),
+      Object.getOwnPropertyNames(result).sort(),
+    );
+    assert.deepEqual(memberNames('Usage'), Object.keys(result.usage).sort());
+  });
+});

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Compiled, not run, with --strict in each module mode: see types.test.js.
+
+import api, {
+  type CellOptions,
+  type CodeError,
+  ExecutionResult,
+  type FileInfo,
+  Kernel,
+  type KernelOptions,
+  type Language,
+  type LimitForce,
+  MountRefused,
+  type OneShotOptions,
+  type PerCallOptions,
+  Result,
+  runCode,
+  Sandbox,
+  SandboxError,
+  type SandboxErrorCode,
+  type SandboxFault,
+  type SandboxFaultType,
+  type SandboxOptions,
+  isSupported,
+  version,
+  withSandbox,
+} from 'glovebox';
+
+type Same<A, B> =
+  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2
+    ? true
+    : false;
+function isType<A, B>(_same: Same<A, B>): void {}
+
+export async function oneShot(): Promise<void> {
+  const result: ExecutionResult = await runCode('1');
+  const text: string | undefined = result.results[0]?.text;
+  const png: Buffer | null | undefined = result.results[0]?.png;
+  if (result.fault?.type === 'timeout') console.log(result.fault.message);
+  const error: CodeError | null = result.error;
+  const files: FileInfo[] = result.files;
+  for (const { path, size, change } of files) {
+    const said: 'created' | 'modified' = change;
+    console.log(path.length + size, said);
+  }
+  const bytes: Buffer = result.stdoutBuffer;
+  console.log(text, png, error?.line, bytes, result.usage.cpuMs?.toFixed());
+  if (result.signal === 'SIGKILL' || result.signal === 'SIGRTMIN+1') return;
+
+  // @ts-expect-error: no such language
+  await runCode('1', { language: 'ruby' });
+  // @ts-expect-error: no such option
+  await runCode('1', { timeout: 5 });
+  // @ts-expect-error: a unit is in the name, not in the value
+  await runCode('1', { timeoutS: '5s' });
+  // @ts-expect-error: not built yet
+  await runCode('1', { network: true });
+  // @ts-expect-error: code is a string
+  await runCode(Buffer.from('1'));
+  // @ts-expect-error: results come from calls
+  new ExecutionResult();
+  // @ts-expect-error: a fault is one of a few
+  if (result.fault?.type === 'slow') return;
+
+  const options: OneShotOptions = {
+    language: 'node',
+    timeoutS: null,
+    memoryMb: null,
+    env: { A: '1' },
+    runtimes: { python: '/usr/bin/python3' },
+    onStdout: (chunk) => {
+      isType<typeof chunk, Buffer>(true);
+    },
+    onStderr: null,
+  };
+  await runCode('1', options);
+  const viaDefault: ExecutionResult = await api.runCode('1');
+  console.log(viaDefault.success, api.version, version, isSupported());
+}
+
+export async function session(options: SandboxOptions): Promise<void> {
+  const sandbox: Sandbox = await new Sandbox(options).open();
+  const perCall: PerCallOptions = { timeoutS: 1, onStdout: null };
+  await sandbox.run(['ls', '-l'], perCall);
+  await sandbox.run(['ls'] as const);
+  // @ts-expect-error: argv is an array
+  await sandbox.run('ls -l');
+  const language: Language = 'bash';
+  await sandbox.runCode('ls', { ...perCall, language });
+  const force: LimitForce = sandbox.limits.memoryMb;
+  const folder: string = sandbox.workspace;
+  console.log(force, folder);
+
+  await sandbox.writeFile('a', 'text');
+  await sandbox.writeFile('a', new Uint8Array(1));
+  const bytes = await sandbox.readFile('a');
+  const limited = await sandbox.readFile('a', { maxBytes: 5 });
+  const text = await sandbox.readFile('a', 'utf8');
+  const hex = await sandbox.readFile('a', { encoding: 'hex' });
+  isType<typeof bytes, Buffer>(true);
+  isType<typeof limited, Buffer>(true);
+  isType<typeof text, string>(true);
+  isType<typeof hex, string>(true);
+  const [first] = await sandbox.listFiles('sub');
+  console.log(first?.mtimeMs, first?.path, first?.size);
+  await sandbox[Symbol.asyncDispose]();
+}
+
+export async function kernel(sandbox: Sandbox): Promise<void> {
+  const options: KernelOptions = { env: {}, language: 'python' };
+  const opened: Kernel = await sandbox.kernel(options);
+  const cell: CellOptions = { timeoutS: 1 };
+  const result: ExecutionResult = await opened.runCode('1', cell);
+  // @ts-expect-error: a kernel has one environment
+  await opened.runCode('1', { env: {} });
+  // @ts-expect-error: kernels are python's, for now
+  await sandbox.kernel({ language: 'node' });
+  // @ts-expect-error: sandbox.kernel() makes them
+  new Kernel();
+  await opened.close();
+  console.log(result.exitCode);
+}
+
+export async function helpers(): Promise<void> {
+  const five: number = await withSandbox(async () => 5);
+  const six: number = await withSandbox({ pids: 64 }, () => 6);
+  const name: string = await withSandbox(undefined, (sandbox) => {
+    isType<typeof sandbox, Sandbox>(true);
+    return sandbox.workspace;
+  });
+  console.log(five, six, name, new Result({ 'text/plain': '5' }).formats());
+}
+
+export function errors(error: unknown): string | undefined {
+  if (error instanceof MountRefused) return error.option;
+  if (!(error instanceof SandboxError)) return undefined;
+  const code: SandboxErrorCode = error.code;
+  // @ts-expect-error: no such code
+  if (code === 'ERR_SANDBOX_RUBY') return undefined;
+  return `${error.step} ${error.errno} ${error.remedy} ${error.cause}`;
+}
+
+export function faults(fault: SandboxFault): string {
+  const type: SandboxFaultType = fault.type;
+  switch (type) {
+    case 'timeout':
+    case 'oom':
+    case 'escape_blocked':
+    case 'killed':
+    case 'startup_failed':
+      return fault.syscall ?? fault.message;
+  }
+}
