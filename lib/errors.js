@@ -135,7 +135,7 @@ function toSandboxError(error, during) {
   const { op: step = '', detail = '' } = error;
   const number = Math.abs(error.errno ?? 0);
   const errno = errnoName(number);
-  const remedy = remedyFor({ code: error.code, step, errno, detail });
+  const remedy = remedyFor({ code: error.code, step, errno });
 
   // A detail may hold a file name that code in a box has chosen, so it is
   // quoted: control characters must not reach a terminal.

@@ -34,6 +34,7 @@ class Kernel {
   // next one: the engine counts it there, so its callbacks get it too.
   #early = [];
   #nextId = 1;
+  #cellCount = 0;
   // Why it is dead: a sentence. `#isClosed` says that it was meant to.
   #death;
   #isClosed = false;
@@ -74,7 +75,7 @@ class Kernel {
     checkCode(code, 'python');
     const inherited = this.#settings;
     return this.#runCell({
-      body: cellBody(code),
+      body: cellBody(code, `<cell ${++this.#cellCount}>`),
       timeoutS: call.timeoutS ?? inherited.timeoutS,
       trackFiles: inherited.trackFiles,
       // null is an answer too: it means none.
@@ -102,7 +103,7 @@ class Kernel {
     let result;
     try {
       result = await this.#runCell({
-        body: cellBody(''),
+        body: cellBody('', '<start>'),
         timeoutS,
         trackFiles: false,
       });

@@ -33,9 +33,9 @@ function checkCode(code, language) {
   }
 }
 
-/** The body of a CELL frame. */
-function cellBody(code) {
-  const body = Buffer.from(JSON.stringify({ code }));
+/** The body of a CELL frame. `name` is what tracebacks call the code. */
+function cellBody(code, name) {
+  const body = Buffer.from(JSON.stringify({ code, name }));
   if (body.length > maxFrameBytes) {
     throw invalidOption(
       'code',

@@ -7,10 +7,9 @@
 
 const { launcherPath } = require('./paths.js');
 
-const namespaceSteps = /clone|unshare|setns|fork|user_?ns|namespace/;
-const idMapSteps = /uid_map|gid_map|setgroups|id_?map/;
-const mountSteps = /mount|open_tree|pivot_root|fsopen|fsconfig/;
-const cgroupSteps = /cgroup|memory|pids|cpu|limit/;
+const namespaceSteps = /clone|unshare|setns|fork/;
+const idMapSteps = /uid_map|gid_map|setgroups|id map/;
+const mountSteps = /mount|open_tree|pivot_root|mask/;
 
 // Ubuntu lets the namespace be made but then takes its capabilities away, so
 // the first step that needs one fails. A profile for the launcher alone is the
@@ -60,14 +59,14 @@ const rules = [
     remedy: () => `${userNamespacesForbidden} ${appArmorRemedy()}`,
   },
   {
+    codes: ['SETUP', 'START'],
     steps: idMapSteps,
     errnos: ['EPERM', 'EACCES'],
     remedy: () => `${appArmorRemedy()} ${userNamespacesForbidden}`,
   },
   {
-    steps: mountSteps,
+    steps: /^mount proc$/,
     errnos: ['EPERM'],
-    details: /^\/?proc/,
     remedy: () => `${procIsMasked} ${appArmorRemedy()}`,
   },
   {
@@ -90,11 +89,9 @@ const rules = [
   },
   {
     codes: ['LIMIT'],
-    steps: cgroupSteps,
-    errnos: ['EACCES', 'EPERM', 'EROFS', 'ENOENT'],
     remedy: () =>
-      'This process may not use its cgroup. `enforceLimits: false` runs the ' +
-      'code without cgroup limits.',
+      'If this process may not use its cgroup, `enforceLimits: false` runs ' +
+      'the code without cgroup limits.',
   },
   {
     codes: ['UNSUPPORTED'],
@@ -104,6 +101,7 @@ const rules = [
   },
   {
     codes: ['START'],
+    steps: /spawn|exec/,
     errnos: ['EACCES', 'ENOENT', 'ENOEXEC'],
     remedy: () =>
       `The launcher ${launcherPath()} must be executable and on a file system ` +
@@ -124,13 +122,29 @@ const rules = [
   },
   {
     codes: ['WORKSPACE'],
-    errnos: ['EACCES', 'EPERM', 'EROFS'],
+    steps: /mount_setattr/,
+    errnos: ['EINVAL'],
+    remedy: () =>
+      'The file system of the workspace has no idmapped mounts, which root ' +
+      'needs to share a folder with a box: use one on another (ext4, xfs, ' +
+      'btrfs), or leave `workspace` out.',
+  },
+  {
+    codes: ['WORKSPACE'],
+    errnos: ['EACCES', 'EROFS'],
     remedy: () => 'The workspace must be a folder that this user may write to.',
   },
   {
     codes: ['WORKSPACE'],
     errnos: ['ENOTDIR'],
     remedy: () => 'The workspace must be a folder.',
+  },
+  {
+    codes: ['TOO_LARGE'],
+    steps: /walk|changed files/,
+    remedy: () =>
+      'The workspace holds more files than can be compared: use fewer, or ' +
+      '`trackFiles: false`.',
   },
   { codes: ['BUSY'], remedy: () => 'Try again.' },
   {
@@ -148,13 +162,12 @@ const rules = [
 ];
 
 /** A sentence or two, or undefined where there is nothing to advise. */
-function remedyFor({ code, step, errno, detail }) {
+function remedyFor({ code, step, errno }) {
   const rule = rules.find(
-    ({ codes, steps, errnos, details }) =>
+    ({ codes, steps, errnos }) =>
       (!codes || codes.includes(code)) &&
       (!steps || steps.test(step)) &&
-      (!errnos || errnos.includes(errno)) &&
-      (!details || details.test(detail)),
+      (!errnos || errnos.includes(errno)),
   );
   return rule?.remedy();
 }

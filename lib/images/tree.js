@@ -11,10 +11,11 @@ const path = require('node:path');
 
 const maxHops = 40; // as in the kernel
 
-// What every box has of its own. A bind may lie below the first; nothing of the
-// host is shown below the second, where the box's own things are.
-const ownFolders = ['/tmp', '/home/user', '/run/glovebox', '/etc'];
-const ownMounts = ['/proc', '/sys', '/dev', '/workspace'];
+// What every box has of its own. Below the first something of the host may be
+// shown. Not below the others: there it would be found by who lists the
+// workspace, or be in the way of what is not of the host.
+const ownFolders = ['/etc', '/home/user', '/run/glovebox', '/tmp', '/var'];
+const ownMounts = ['/dev', '/proc', '/sys', '/var/tmp', '/workspace'];
 
 /** Whether `file` is `folder` or lies below it; both are absolute. */
 function isWithin(file, folder) {
@@ -47,35 +48,43 @@ class Tree {
     this.#add({ kind: 'file', target, data: Buffer.from(text) });
   }
 
-  /** All entries, parents before children. */
+  /**
+   * All entries, parents before children. What lies below a bind is left out:
+   * the bind brings it, since everything has its place of the host.
+   */
   get entries() {
     // A parent is a prefix of its child, so it comes first.
-    return [...this.#entries.values()].sort((a, b) =>
-      a.target < b.target ? -1 : 1,
-    );
+    return [...this.#entries.values()]
+      .filter(({ target }) => !this.#findBindAbove(target))
+      .sort((a, b) => (a.target < b.target ? -1 : 1));
   }
 
-  // What is at `file`, all of whose parents are folders: "missing", a
-  // symlink's text in `text`, or neither.
+  #findBindAbove(file) {
+    for (let above = file; above !== '/'; ) {
+      above = path.dirname(above);
+      const entry = this.#entries.get(above);
+      if (entry?.kind === 'bind') return entry;
+    }
+    return undefined;
+  }
+
+  // What is at `file`, all of whose parents are folders: it `isMissing`, or it
+  // `isImplied` as a parent of entries, or it is a symlink with a `text`.
   #look(file) {
     const entry = this.#entries.get(file);
     if (entry) return { text: entry.kind === 'symlink' && entry.source };
-    for (let above = file; above !== '/'; ) {
-      above = path.dirname(above);
-      const bind = this.#entries.get(above);
-      if (bind?.kind === 'bind') {
-        return lookOnHost(bind.source + file.slice(above.length));
-      }
-    }
+    const bind = this.#findBindAbove(file);
+    if (bind) return lookOnHost(bind.source + file.slice(bind.target.length));
     const isParent = [...this.#entries.keys()].some((target) =>
       isWithin(target, file),
     );
-    return { isMissing: !isParent };
+    return isParent ? { isImplied: true } : { isMissing: true };
   }
 
   /**
    * Follows `file` as the kernel would in the box. Returns undefined if it is
-   * there, else where the way ended: `missing`, and the `rest` that was to go.
+   * there, else where the way ended: `missing`, and the `rest` that was to go;
+   * or `isLoop`.
    */
   findMissing(file) {
     let at = '/';
@@ -84,10 +93,12 @@ class Tree {
     while (rest.length > 0) {
       const name = rest.shift();
       const next = path.join(at, name);
-      const { isMissing, text } = this.#look(next);
-      if (isMissing || hops > maxHops) return { missing: next, rest };
+      const { isMissing, isImplied, text } = this.#look(next);
+      // A folder that only holds other entries is not the host's.
+      const isOther = isImplied && rest.length === 0;
+      if (isMissing || isOther) return { missing: next, rest };
       if (text) {
-        hops++;
+        if (++hops > maxHops) return { isLoop: true };
         if (text.startsWith('/')) at = '/';
         rest.unshift(...names(text));
       } else {
@@ -106,22 +117,37 @@ class Tree {
     for (let hop = 0; hop <= maxHops; hop++) {
       const found = this.findMissing(file);
       if (!found) return true;
-      const target = path.join(found.missing, ...found.rest);
-      if (ownMounts.some((folder) => isWithin(target, folder))) return false;
-      const { isMissing, text } = lookOnHost(found.missing);
-      // Below a bind nothing can be added: there the host lacks it too.
-      if (isMissing) return false;
-      if (text && !isNeededAsFolder(found.missing)) {
-        this.symlink(found.missing, text);
-        continue;
-      }
-      try {
-        this.bind(target);
-      } catch {
-        return false;
-      }
+      if (found.isLoop || !this.#addNext(found)) return false;
     }
     return false;
+  }
+
+  // Symlinks stay symlinks, even where the file behind them would do: Python
+  // looks for its library from where its executable really lies.
+  #addNext({ missing, rest }) {
+    let at = missing;
+    for (const name of [...rest, undefined]) {
+      if (ownMounts.some((folder) => isWithin(at, folder))) return false;
+      const { isMissing, text } = lookOnHost(at);
+      // Below a bind nothing can be added: there the host lacks it too.
+      if (isMissing) return false;
+      if (text && !isNeededAsFolder(at)) {
+        this.symlink(at, text);
+        return true;
+      }
+      // Folders on the way come with what is bound below them.
+      if (name !== undefined) at = path.join(at, name);
+    }
+    return this.#tryToBind(at);
+  }
+
+  #tryToBind(target) {
+    try {
+      this.bind(target);
+      return true;
+    } catch {
+      return false;
+    }
   }
 }
 

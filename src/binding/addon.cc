@@ -123,8 +123,9 @@ Napi::Value Addon::CreateEngine(const Napi::CallbackInfo& info) {
 void Addon::Shutdown() {
   queue_.Close();
   gbx_engine_free(std::exchange(engine_, nullptr));
-  for (auto& pending : pending_)
+  for (auto& pending : pending_) {
     pending.second->ReleaseJs();
+  }
   pending_.clear();
   engine_object_.Reset();
   classes_.clear();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "binding/run_wrap.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "binding/event_queue.h"
@@ -251,8 +250,9 @@ void RunState::DeliverEnd(Napi::Env env,
   std::shared_ptr<RunState> pin = shared_from_this();
   Emit(env, arguments);
   if (awaited_) addon_->queue()->Release();
-  for (; open_cells_ > 0; open_cells_--)
+  for (; open_cells_ > 0; open_cells_--) {
     addon_->queue()->Release();
+  }
   addon_->Disown(this);
 }
 

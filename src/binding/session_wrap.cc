@@ -48,6 +48,8 @@ class Request : public Pending {
     addon_->Disown(this);
   }
 
+  /* A deferred that was not settled stays behind, 8 bytes in a worker that was
+   * terminated: N-API has nothing to drop one with. */
   void ReleaseJs() override {
     target_.Reset();
   }

@@ -143,6 +143,9 @@ struct gbx_session {
   uint32_t pending_work; /* worker jobs that use the workspace */
 };
 
+/* Why a call on a session that is closed fails. */
+extern const struct gbx_err gbx__session_closed;
+
 /* The launcher can be asked: sessions that wait attach themselves. */
 void gbx__sessions_client_up(struct gbx_engine* engine);
 /* It is gone: every session is detached, those that wait fail. */

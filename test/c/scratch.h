@@ -90,24 +90,39 @@ static UNUSED uid_t owner_of(int fd, const char* path) {
   return st.st_uid;
 }
 
-/* Runs `body` in a child process, as PLAIN_ID if we are root: root is stopped
- * by no mode. Its failed expectations become the caller's. */
-static UNUSED bool passes_as_plain_user(void (*body)(void)) {
+/* Runs `body` in a child process; its failed expectations are the caller's. If
+ * it exits with 77, the test is skipped for that reason. */
+static UNUSED void run_in_child(void (*body)(void), const char* skip_reason) {
   (void)fflush(stdout);
   pid_t pid = fork();
   MUST(pid >= 0);
   if (pid == 0) {
-    if (geteuid() == 0) {
-      MUST(setresgid(PLAIN_ID, PLAIN_ID, PLAIN_ID) == 0);
-      MUST(setresuid(PLAIN_ID, PLAIN_ID, PLAIN_ID) == 0);
-    }
     body();
     (void)fflush(stdout);
     _exit(test_failed ? 1 : 0);
   }
   int status;
   MUST(waitpid(pid, &status, 0) == pid);
-  return status == 0;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    test_skipped = skip_reason;
+  else
+    EXPECT(status == 0);
+}
+
+static UNUSED void (*plain_user_body)(void);
+
+static UNUSED void drop_root_and_run(void) {
+  if (geteuid() == 0) {
+    MUST(setresgid(PLAIN_ID, PLAIN_ID, PLAIN_ID) == 0);
+    MUST(setresuid(PLAIN_ID, PLAIN_ID, PLAIN_ID) == 0);
+  }
+  plain_user_body();
+}
+
+/* The same as PLAIN_ID if we are root, whom no mode stops. */
+static UNUSED void run_as_plain_user(void (*body)(void)) {
+  plain_user_body = body;
+  run_in_child(drop_root_and_run, NULL);
 }
 
 /* A mount namespace in which this process may mount; for a child process.

@@ -280,7 +280,7 @@ static void prepare_closed_folders(void) {
 
 static void test_closed_folders(void) {
   MUST(mkdir(in_scratch("root-only"), 0700) == 0);
-  EXPECT(passes_as_plain_user(prepare_closed_folders));
+  run_as_plain_user(prepare_closed_folders);
   if (geteuid() != 0) return;
   MUST(chmod(in_scratch("root-only"), 0) == 0);
   expect_prepared(in_scratch("root-only"), in_scratch("root-only"));
@@ -302,21 +302,10 @@ static void prepare_mounts(void) {
   MUST(mount("t", in_scratch("mount"), "tmpfs", MS_RDONLY, NULL) == 0);
   expect_refused(in_scratch("mount"), "cannot be read, written and searched");
   expect_refused(in_scratch("mount/new"), scratch_path);
-  (void)fflush(stdout);
-  _exit(test_failed ? 1 : 0);
 }
 
 static void test_mounts(void) {
-  (void)fflush(stdout);
-  pid_t pid = fork();
-  MUST(pid >= 0);
-  if (pid == 0) prepare_mounts();
-  int status;
-  MUST(waitpid(pid, &status, 0) == pid);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-    test_skipped = "no mount namespaces here";
-  else
-    EXPECT(status == 0);
+  run_in_child(prepare_mounts, "no mount namespaces here");
 }
 
 /* ---- Files -----------------------------------------------------------------
@@ -745,7 +734,7 @@ static void list_closed(void) {
 }
 
 static void test_closed_lists(void) {
-  EXPECT(passes_as_plain_user(list_closed));
+  run_as_plain_user(list_closed);
 }
 
 static void run_in_ws(const char* title, void (*test)(void)) {

@@ -103,7 +103,6 @@ test('P04 the call rejects even if the run had ended by itself', async () => {
   await open();
   const { result, run } = start({
     onStdout() {
-      // biome-ignore lint/style/useThrowOnlyError: anything can be thrown
       throw undefined;
     },
   });

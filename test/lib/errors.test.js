@@ -72,8 +72,12 @@ test('P35 HST-13 failures of user namespaces say what to change', () => {
     ['clone3', 1, /container its seccomp profile/],
     ['clone3', 1, /apparmor_restrict_unprivileged_userns/],
     ['uid_map', 1, /apparmor_restrict_unprivileged_userns/],
-    ['write uid_map', 13, /apparmor_restrict_unprivileged_userns/],
-    ['mount', 13, /profile glovebox ".*launcher" flags=\(unconfined\) { userns, }/],
+    ['id map', 13, /apparmor_restrict_unprivileged_userns/],
+    [
+      'mount',
+      13,
+      /profile glovebox ".*launcher" flags=\(unconfined\) { userns, }/,
+    ],
     ['open_tree', 13, /apparmor_parser -r/],
     ['pivot_root', 13, /apparmor_parser -r/],
   ];
@@ -86,14 +90,16 @@ test('P35 HST-13 failures of user namespaces say what to change', () => {
 
 test('other failures that a person can cure say how', () => {
   const cases = [
-    [{ code: 'SETUP', errno: 1, op: 'mount', detail: '/proc' }, /systempaths/],
+    [{ code: 'SETUP', errno: 1, op: 'mount proc' }, /systempaths/],
     [{ code: 'SETUP', errno: 11, op: 'clone3' }, /ulimit -u/],
     [{ code: 'START', errno: 24, op: 'socketpair' }, /ulimit -n/],
     [{ code: 'START', errno: 13, op: 'posix_spawn' }, /launcher must be exec/],
     [{ code: 'WORKSPACE', errno: 28, op: 'mkdir' }, /disk is full/],
     [{ code: 'WORKSPACE', errno: 13, op: 'open' }, /may write to/],
     [{ code: 'UNSUPPORTED', errno: 38, op: 'openat2' }, /Linux 5\.15/],
-    [{ code: 'LIMIT', errno: 30, op: 'cgroup' }, /enforceLimits: false/],
+    [{ code: 'WORKSPACE', errno: 22, op: 'mount_setattr' }, /idmapped mounts/],
+    [{ code: 'TOO_LARGE', errno: 7, op: 'walk' }, /trackFiles: false/],
+    [{ code: 'LIMIT', errno: 30, op: 'make leaf' }, /enforceLimits: false/],
     [{ code: 'BUSY', errno: 11, op: 'open' }, /Try again/],
     [{ code: 'INTERNAL' }, /report this/],
   ];
@@ -104,7 +110,12 @@ test('other failures that a person can cure say how', () => {
 });
 
 test('a failure without errno or remedy has no empty parts', () => {
-  const error = toSandboxError({ code: 'CLOSED', errno: 0, op: '', detail: '' });
+  const error = toSandboxError({
+    code: 'CLOSED',
+    errno: 0,
+    op: '',
+    detail: '',
+  });
   assert.equal(error.message, 'The sandbox is closed');
   assert.deepEqual(Object.keys(error), ['code']);
   assert.equal(error.cause, undefined);
@@ -117,7 +128,6 @@ test('a detail from the box cannot write to the terminal', () => {
     op: 'read',
     detail: 'a\u001b]0;x\u0007\n',
   });
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: what it is about
   assert.doesNotMatch(message, /[\u0000-\u001f]/);
 });
 

@@ -72,7 +72,10 @@ test('KRN-01 only an integer 0..255 is an exit code', () => {
     assert.equal(readDone(body), undefined, exitCode);
   }
   assert.equal(readDone(Buffer.from('{"error":null}')), undefined);
-  assert.equal(readDone(Buffer.from('{"__proto__":{"exitCode":0}}')), undefined);
+  assert.equal(
+    readDone(Buffer.from('{"__proto__":{"exitCode":0}}')),
+    undefined,
+  );
   for (const exitCode of [0, 1, 255]) {
     const body = json({ exitCode, error: null, extra: 1 });
     assert.deepEqual(readDone(body), { exitCode, error: null });

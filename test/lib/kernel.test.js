@@ -119,7 +119,10 @@ describe('cells', () => {
       return run.cells[0].timeoutMs;
     };
     const session = { timeoutS: 3 };
-    assert.equal(await timeoutOf({ timeoutS: 1 }, { timeoutS: 2 }, session), 1000);
+    assert.equal(
+      await timeoutOf({ timeoutS: 1 }, { timeoutS: 2 }, session),
+      1000,
+    );
     assert.equal(await timeoutOf({}, { timeoutS: 2 }, session), 2000);
     assert.equal(await timeoutOf({ timeoutS: null }, {}, session), 3000);
   });

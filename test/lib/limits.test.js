@@ -20,7 +20,11 @@ async function openWith(info, options) {
 }
 
 test('limits say how each is enforced, null where lifted', async () => {
-  const limits = await openWith({ memory: 'kernel', pids: 'kernel', cpus: null });
+  const limits = await openWith({
+    memory: 'kernel',
+    pids: 'kernel',
+    cpus: null,
+  });
   assert.deepEqual(limits, { memoryMb: 'kernel', pids: 'kernel', cpus: null });
   assert.ok(Object.isFrozen(limits));
   assert.deepEqual(warnings, []);

@@ -56,7 +56,10 @@ describe('loading', () => {
 
   test('never makes a launcher executable', () => {
     const launcher = write('launcher', 'x', 0o644);
-    assert.match(loadError().message, /launcher: .*not executable \(`chmod 755`/);
+    assert.match(
+      loadError().message,
+      /launcher: .*not executable \(`chmod 755`/,
+    );
     assert.equal(fs.statSync(launcher).mode & 0o777, 0o644);
     fs.rmSync(launcher);
     fs.mkdirSync(launcher);
@@ -69,7 +72,12 @@ describe('loading', () => {
     const addon = write('glovebox.node', '', 0o644);
     write('launcher', 'x', 0o755);
     const fake = (exports) => {
-      require.cache[addon] = { id: addon, filename: addon, loaded: true, exports };
+      require.cache[addon] = {
+        id: addon,
+        filename: addon,
+        loaded: true,
+        exports,
+      };
     };
     fake({ version: '0.0.1' });
     assert.match(

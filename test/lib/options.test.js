@@ -305,7 +305,10 @@ describe('env', () => {
 
   test('KRN-05 "__proto__" is a name like any other', () => {
     const env = JSON.parse('{"__proto__": "x"}');
-    assert.deepEqual([...readOptions(place, { env }).env], [['__proto__', 'x']]);
+    assert.deepEqual(
+      [...readOptions(place, { env }).env],
+      [['__proto__', 'x']],
+    );
   });
 });
 
@@ -315,7 +318,10 @@ describe('per-call options', () => {
     assert.equal(call.onStdout, null);
     assert.equal(call.onStderr, undefined);
     assert.equal(call.timeoutS, undefined);
-    assert.equal(readOptions('sandbox.run()', { timeoutS: null }).timeoutS, null);
+    assert.equal(
+      readOptions('sandbox.run()', { timeoutS: null }).timeoutS,
+      null,
+    );
   });
 
   test('that are not built yet are refused by name', () => {

@@ -7,11 +7,7 @@ const { describe, test } = require('node:test');
 const { FrameCollector } = require('../../lib/frames.js');
 const { Result } = require('../../lib/result.js');
 const { signalName } = require('../../lib/signals.js');
-const {
-  cellOutcome,
-  endReason,
-  runOutcome,
-} = require('../../lib/outcome.js');
+const { cellOutcome, endReason, runOutcome } = require('../../lib/outcome.js');
 const { cellResult, runResult } = require('./fake-engine.js');
 
 const limits = { timeoutS: 1.5, memoryMb: 128 };
@@ -272,7 +268,10 @@ describe('a cell', () => {
 
 test('the end of a kernel is explained', () => {
   assert.match(endReason(runResult({ exitCode: 3 }), limits, ['p']), /code 3$/);
-  assert.match(endReason(runResult({ fault: 'oom' }), limits, ['p']), /memoryMb/);
+  assert.match(
+    endReason(runResult({ fault: 'oom' }), limits, ['p']),
+    /memoryMb/,
+  );
   const exec = { code: 'EXEC', errno: 2, op: 'execve', detail: '' };
   assert.match(endReason(runResult({ exec }), limits, ['p']), /cannot execute/);
 });

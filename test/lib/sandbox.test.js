@@ -272,11 +272,17 @@ describe('what a call gets', () => {
 
   test('limits that are named in a message are those of the call', async () => {
     const { sandbox, session } = await open({ timeoutS: 7, memoryMb: 64 });
-    const late = await call(session, () => sandbox.run(['x'], { timeoutS: 1 }), {
-      fault: 'timeout',
-    });
+    const late = await call(
+      session,
+      () => sandbox.run(['x'], { timeoutS: 1 }),
+      {
+        fault: 'timeout',
+      },
+    );
     assert.match(late.result.fault.message, /stopped after 1 s/);
-    const full = await call(session, () => sandbox.run(['x']), { fault: 'oom' });
+    const full = await call(session, () => sandbox.run(['x']), {
+      fault: 'oom',
+    });
     assert.match(full.result.fault.message, /memoryMb 64/);
     await sandbox.close();
   });

@@ -7,6 +7,7 @@ import api, {
   type CodeError,
   ExecutionResult,
   type FileInfo,
+  isSupported,
   Kernel,
   type KernelOptions,
   type Language,
@@ -22,7 +23,6 @@ import api, {
   type SandboxFault,
   type SandboxFaultType,
   type SandboxOptions,
-  isSupported,
   version,
   withSandbox,
 } from 'glovebox';

@@ -6,7 +6,7 @@ import sys
 from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from _frozen_importlib import BuiltinImporter
 from _thread import get_ident
-from sys import setprofile, settrace
+from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 
 import sources
 import streams
@@ -17,6 +17,9 @@ from imports import after_import
 # the same when handed to compile().
 FUTURES = 0x1FE0000
 CO_COROUTINE = 0x80
+
+# What the driver's own work may need.
+RECURSION_LIMIT = 500
 
 # Libraries that need a hand in here, and the file of the driver that lends it.
 MENDED = {
@@ -53,6 +56,9 @@ def make_main():
     and `import __main__` see the cells' names (P11), and none of the driver's.
     """
     main = type(sys)("__main__")
+    # Until Python 3.13 the main module has it from the start.
+    if hasattr(sys.modules.get("__main__"), "__annotations__"):
+        main.__annotations__ = {}
     main.__builtins__ = builtins
     main.__loader__ = BuiltinImporter
     sys.modules["__main__"] = main
@@ -67,8 +73,6 @@ class Runner:
 
     def __init__(self, channel):
         self.channel = channel
-        # The module is kept, not only its dict: at its end the interpreter
-        # empties the modules that are still alive, and so runs finalizers.
         self.main = make_main()
         self.main_thread = get_ident()
         self.count = 0
@@ -117,8 +121,9 @@ class Runner:
         self.count += 1
         name = cell.get("name") or "<cell %d>" % self.count
         self.restore()
-        failure = (attempt(self.execute, cell["code"], name) or
-                   attempt(self.display_figures))
+        failure = attempt(self.execute, cell["code"], name)
+        undrawn = attempt(self.display_figures)
+        failure = failure or undrawn
         exit_code, description = 0, None
         if failure is not None:
             exit_code, description = describe(failure, name)
@@ -139,14 +144,20 @@ class Runner:
     def execute(self, code, name):
         source = sources.normalise(code)
         sources.remember(name, source)
-        body, value = self.compile(source, name)
-        self.evaluate(body)
-        result = self.evaluate(value)
-        if result is not None:
-            self.display(result)
+        codes = self.compile(source, name)
+        if any(code.co_flags & CO_COROUTINE for code in codes):
+            value = self.complete(codes)
+        else:
+            for code in codes:
+                value = guard(eval, code, vars(self.main))
+        if value is not None:
+            self.display(value)
 
     def compile(self, source, name):
-        """Two code objects: the statements, and the last expression or None."""
+        """The cell in two code objects: statements, then the last value's.
+
+        There is no second one if the cell ends in no value.
+        """
         try:
             codes = self.compile_parts(source, name)
         except (MemoryError, RecursionError):
@@ -155,7 +166,7 @@ class Runner:
             codes = None
         if codes is None:
             flags = self.futures | PyCF_ALLOW_TOP_LEVEL_AWAIT
-            codes = compile(source, name, "exec", flags, True), None
+            codes = [compile(source, name, "exec", flags, True)]
         self.futures |= codes[0].co_flags & FUTURES
         return codes
 
@@ -164,39 +175,52 @@ class Runner:
         tree = compile(source, name, "exec", flags | PyCF_ONLY_AST, True)
         last = tree.body[-1] if tree.body else None
         if not isinstance(last, Expr) or ends_in_semicolon(source, last):
-            return compile(tree, name, "exec", flags, True), None
+            return [compile(tree, name, "exec", flags, True)]
         tree.body.pop()
         body = compile(tree, name, "exec", flags, True)
         flags |= body.co_flags & FUTURES
-        expression = Expression(last.value)
-        return body, compile(expression, name, "eval", flags, True)
+        value = compile(Expression(last.value), name, "eval", flags, True)
+        return [body, value]
 
-    def evaluate(self, code):
-        if code is None:
-            return None
-        try:
-            value = eval(code, vars(self.main))
-            if code.co_flags & CO_COROUTINE:
-                value = self.complete(value)
-            return value
-        finally:
-            # A tracer of the code's would go on in the driver (KRN-14). With
-            # a profiler each of these calls is an event of its own.
-            try:
-                setprofile(None)
-            finally:
-                settrace(None)
-
-    def complete(self, coroutine):
+    def complete(self, codes):
+        """Run code that awaits; all of it sees the running event loop."""
         import awaiting
         self.awaiting = awaiting
-        return awaiting.complete(coroutine)
+        return guard(awaiting.complete, self.evaluate(codes))
+
+    async def evaluate(self, codes):
+        for code in codes:
+            value = eval(code, vars(self.main))
+            if code.co_flags & CO_COROUTINE:
+                value = await value
+        return value
 
     def close(self):
         if self.awaiting is not None:
             failure = attempt(self.awaiting.close)
             if failure is not None:
                 describe(failure, None)
+        # The module is to go when the interpreter lets go of it, as a script's
+        # does, for the sake of the code's finalizers.
+        self.main = None
+
+
+def guard(function, *arguments):
+    """Call into the code, and then take its tracers and its low limit off.
+
+    They would act on the driver, and a tracer can be an endless loop (KRN-14).
+    No function stands between: its call would be the tracer's next event. With
+    a profiler each of the two calls is one.
+    """
+    try:
+        return function(*arguments)
+    finally:
+        try:
+            setprofile(None)
+        finally:
+            settrace(None)
+        if getrecursionlimit() < RECURSION_LIMIT:
+            setrecursionlimit(RECURSION_LIMIT)
 
 
 def attempt(function, *arguments):

@@ -52,6 +52,8 @@ def read(name):
 texts = {name: read(name) for name in OWN_FILES}
 loaded = {}
 private_builtins = dict(vars(builtins))
+# For the functions of this file too.
+__builtins__ = private_builtins
 
 
 def load(name):

@@ -2,22 +2,13 @@
 """How a cell ends badly: exit codes and tracebacks, as CPython has them."""
 
 import sys
-from sys import getrecursionlimit, setrecursionlimit
 
 import sources
-from streams import write_error
-
-# The hook at the start counts as Python's own: distributions install one in
-# sitecustomize (Ubuntu's apport) that ends in Python's, which prints no source
-# lines of cells before 3.13.
-plain_hooks = (sys.__excepthook__, sys.excepthook)
+from streams import plain_hooks, write_error
 
 # A frame of the host takes at most 64 MiB. stderr has the whole text.
 MESSAGE_CHARS = 64 << 10
 TRACEBACK_CHARS = 1 << 20
-
-# What reporting needs, when the code left a lower recursion limit behind.
-RECURSION_LIMIT = 500
 
 
 def report(error, cell_name=None):
@@ -27,26 +18,6 @@ def report(error, cell_name=None):
     """
     if isinstance(error, SystemExit):
         return exit_code(error), None
-    limit = getrecursionlimit()
-    if limit < RECURSION_LIMIT:
-        setrecursionlimit(RECURSION_LIMIT)
-    try:
-        return show(error, cell_name)
-    finally:
-        if limit < RECURSION_LIMIT:
-            restore_recursion_limit(limit)
-
-
-def restore_recursion_limit(limit):
-    try:
-        setrecursionlimit(limit)
-    except RecursionError:
-        # Lower than the depth we are at: the code could set it only deeper in
-        # an older Python. It keeps ours.
-        pass
-
-
-def show(error, cell_name):
     clean_chain(error)
     text = format_error(error)
     code = run_excepthook(error, text)

@@ -3,6 +3,7 @@
 
 import os
 import sys
+from _frozen_importlib import BuiltinImporter, FrozenImporter
 from _frozen_importlib_external import PathFinder
 from _thread import get_ident
 
@@ -51,6 +52,11 @@ def import_past_shadows(name):
         sys.modules.update(hidden)
 
 
+def find_in_stdlib(name, path):
+    return (BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name) or
+            PathFinder.find_spec(name, STDLIB if path is None else path))
+
+
 def shadows_stdlib(name, module):
     """Tell whether a loaded module only has the name of a standard one."""
     file = getattr(module, "__file__", None)
@@ -92,8 +98,8 @@ class Finder:
         self.borrower = None
 
     def find_spec(self, name, path=None, target=None):
-        if path is None and self.borrower == get_ident():
-            spec = PathFinder.find_spec(name, STDLIB)
+        if self.borrower == get_ident():
+            spec = find_in_stdlib(name, path)
         elif name in self.actions:
             spec = self.ask_others(name, path, target)
         else:

@@ -9,6 +9,11 @@ NAMES = ("stdin", "stdout", "stderr")
 
 originals = {name: getattr(sys, name, None) for name in NAMES}
 
+# The hook at the start counts as Python's own: distributions install one in
+# sitecustomize (Ubuntu's apport) that ends in Python's, which prints no source
+# lines of cells before 3.13.
+plain_hooks = (sys.__excepthook__, sys.excepthook)
+
 
 def prepare():
     """Send each line on as it is printed, though stdout is a pipe (P04)."""

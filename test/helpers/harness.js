@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What every test of a box shares: sandboxes that are closed with the test, and
+// the oracles that run after each test whether it thought of them or not.
+//
+//   canary  a folder of the host that no box was given is as it was, and its
+//           secret is in no output of a box
+//   alive   the next call works
+//   leak    after the file: no process but keeper, launcher and ready boxes, no
+//           zombie, descriptor, mount, cgroup leaf or folder is left
+
+const assert = require('node:assert/strict');
+const { spawnSync } = require('node:child_process');
+const crypto = require('node:crypto');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const nodeTest = require('node:test');
+
+const glovebox = require('../..');
+
+const isRoot = process.getuid() === 0;
+/** Rows of great size or length run in full. */
+const soak = process.env.GLOVEBOX_SOAK === '1';
+/** What CI could have run must not be skipped there. */
+const mustRun = process.env.GLOVEBOX_MUST_RUN === '1';
+
+// ---- Canary ----------------------------------------------------------------
+
+const canary = {
+  dir: fs.mkdtempSync(path.join(os.tmpdir(), 'canary-')),
+  secret: crypto.randomBytes(16).toString('hex'),
+};
+canary.file = path.join(canary.dir, 'secret.txt');
+fs.writeFileSync(canary.file, canary.secret);
+// Readable to everyone: what keeps a box from it is the box, not its mode.
+fs.chmodSync(canary.dir, 0o777);
+fs.chmodSync(canary.file, 0o666);
+const canaryBefore = describeCanary();
+
+function describeCanary() {
+  const entries = fs.readdirSync(canary.dir).map((name) => {
+    const file = path.join(canary.dir, name);
+    const { mtimeNs, size } = fs.lstatSync(file, { bigint: true });
+    return [name, String(mtimeNs), String(size), fs.readFileSync(file, 'utf8')];
+  });
+  return JSON.stringify(entries);
+}
+
+// ---- Sandboxes -------------------------------------------------------------
+
+const outputs = [];
+
+function watchOutput(result) {
+  outputs.push(result.stdout, result.stderr, JSON.stringify(result.results));
+  return result;
+}
+
+/**
+ * An open Sandbox that is closed when test `t` ends. Every result that comes
+ * from it is searched for the canary's secret.
+ */
+async function open(t, options) {
+  const sandbox = new glovebox.Sandbox(options);
+  for (const method of ['run', 'runCode']) {
+    const original = sandbox[method].bind(sandbox);
+    sandbox[method] = async (...args) => watchOutput(await original(...args));
+  }
+  const startKernel = sandbox.kernel.bind(sandbox);
+  sandbox.kernel = async (...args) => {
+    const kernel = await startKernel(...args);
+    const runCell = kernel.runCode.bind(kernel);
+    kernel.runCode = async (...cell) => watchOutput(await runCell(...cell));
+    return kernel;
+  };
+  await sandbox.open();
+  t.after(() => sandbox.close());
+  return sandbox;
+}
+
+// ---- Leaks -----------------------------------------------------------------
+
+/** `{pid, ppid, state, name}` of every process that this one may see. */
+function processes() {
+  const found = [];
+  for (const pid of fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    try {
+      const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
+      const end = stat.lastIndexOf(')');
+      const [state, ppid] = stat.slice(end + 2).split(' ');
+      const name = stat.slice(stat.indexOf('(') + 1, end);
+      found.push({ pid: Number(pid), ppid: Number(ppid), state, name });
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  return found;
+}
+
+/** All descendants of process `pid`, in no order. */
+function descendants(pid = process.pid) {
+  const all = processes();
+  const result = [];
+  const search = [pid];
+  while (search.length > 0) {
+    const parent = search.pop();
+    for (const child of all.filter(({ ppid }) => ppid === parent)) {
+      result.push(child);
+      search.push(child.pid);
+    }
+  }
+  return result;
+}
+
+function mounts() {
+  return fs.readFileSync('/proc/self/mountinfo', 'utf8');
+}
+
+// Where the leaves of one hierarchy are made: the same in each.
+const leafController = 'memory';
+
+/** Paths of the cgroup leaves that the keepers of process `pid` made. */
+function leaves(pid = process.pid, controller = leafController) {
+  const found = [];
+  for (const line of fs.readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n')) {
+    const [, controllers, own] = line.split(':');
+    if (!controllers.split(',').includes(controller)) continue;
+    const dir = path.join('/sys/fs/cgroup', controller, own);
+    if (!fs.existsSync(dir)) continue;
+    const prefix = `gbx-${pid}-`;
+    const names = fs.readdirSync(dir).filter((name) => name.startsWith(prefix));
+    found.push(...names.map((name) => path.join(dir, name)));
+  }
+  return found;
+}
+
+function descriptors() {
+  return fs.readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return `${fd} -> ${fs.readlinkSync(`/proc/self/fd/${fd}`)}`;
+    } catch {
+      return undefined; // the folder's own
+    }
+  }).filter(Boolean);
+}
+
+function temporaryWorkspaces() {
+  return fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith('glovebox-'));
+}
+
+/**
+ * Waits until `condition()` is true. The deadline is for what never comes: a
+ * test that passes does not wait longer than the thing takes.
+ */
+async function eventually(condition, message, deadlineMs = 5000) {
+  const end = Date.now() + deadlineMs;
+  while (!(await condition())) {
+    if (Date.now() > end) {
+      assert.fail(typeof message === 'function' ? message() : message);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+// Per environment: keeper, launcher, and for each root two ready boxes, each an
+// init and a payload that waits. Tests open a few roots.
+const MOST_IDLE_PROCESSES = 2 + 2 * 2 * 4;
+const MOST_IDLE_LEAVES = 2 * 4;
+
+const before = { mounts: mounts(), workspaces: temporaryWorkspaces(), descriptors: 0 };
+
+nodeTest.before(async () => {
+  // The first session starts the engine, which keeps some descriptors.
+  await glovebox.withSandbox(async (sandbox) => sandbox.run(['true']));
+  before.descriptors = descriptors().length;
+});
+
+nodeTest.after(async () => {
+  await eventually(
+    () => descendants().length <= MOST_IDLE_PROCESSES,
+    () => `processes are left: ${JSON.stringify(descendants())}`,
+  );
+  const zombies = descendants().filter(({ state }) => state === 'Z');
+  assert.deepEqual(zombies, [], 'no zombie is left');
+  await eventually(
+    () => descriptors().length <= before.descriptors + 2,
+    () => `descriptors are left (${before.descriptors} before): ${descriptors().join(', ')}`,
+  );
+  await eventually(
+    () => leaves().length <= MOST_IDLE_LEAVES,
+    () => `cgroup leaves are left: ${leaves()}`,
+  );
+  assert.equal(mounts(), before.mounts, 'no mount is left');
+  const workspaces = temporaryWorkspaces().filter((name) => !before.workspaces.includes(name));
+  assert.deepEqual(workspaces, [], 'no temporary workspace is left');
+  fs.rmSync(canary.dir, { recursive: true });
+});
+
+nodeTest.afterEach(async () => {
+  assert.equal(describeCanary(), canaryBefore, 'the canary folder is as it was');
+  for (const output of outputs.splice(0)) {
+    assert.ok(!output.includes(canary.secret), 'the canary secret is in no output');
+  }
+  const result = await glovebox.withSandbox(async (sandbox) => sandbox.run(['true']));
+  assert.equal(result.exitCode, 0, 'the next call works');
+});
+
+// ---- For the tests ---------------------------------------------------------
+
+/** Skips with a reason; where skips are forbidden, fails with it. */
+function skip(t, reason) {
+  if (mustRun) assert.fail(`this may not be skipped here: ${reason}`);
+  t.skip(reason);
+}
+
+/** Runs a program outside of any box: the twin of what a box refuses. */
+function outside(argv, options) {
+  const { status, signal, stdout, stderr } = spawnSync(argv[0], argv.slice(1), {
+    encoding: 'utf8',
+    ...options,
+  });
+  return { exitCode: status, signal, stdout, stderr };
+}
+
+/** The python that Debian's packages (matplotlib, pandas) belong to. */
+const packagedPython = fs.existsSync('/usr/bin/python3') ? '/usr/bin/python3' : undefined;
+
+module.exports = {
+  canary,
+  descendants,
+  eventually,
+  glovebox,
+  isRoot,
+  leaves,
+  mustRun,
+  open,
+  outside,
+  packagedPython,
+  processes,
+  skip,
+  soak,
+  test: nodeTest.test,
+};
