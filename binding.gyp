@@ -3,6 +3,7 @@
 #   engine    static library: everything that runs in the Node process
 #   glovebox  the addon: binding and engine in one file
 #   launcher  static executable: keeper, launcher and init are its three roles
+#   join      freestanding library that an interpreter loads to enter a box
 {
   'variables': {
     # CI sets GLOVEBOX_WERROR=1. A user's newer compiler must not fail the build
@@ -73,6 +74,23 @@
       'cflags!': ['-pthread'],
       'ldflags!': ['-rdynamic', '-pthread'],
       'ldflags': ['-static'],
+    },
+    {
+      'target_name': 'join',
+      'type': 'shared_library',
+      'product_prefix': '',
+      'product_dir': '<(PRODUCT_DIR)',
+      'sources': ['<!@(node scripts/sources.js .c src/join)'],
+      # No libc: programs of any libc load it.
+      'cflags!': ['-pthread', '-fstack-protector-strong'],
+      'cflags': ['-ffreestanding', '-fno-stack-protector'],
+      'ldflags!': ['-rdynamic', '-pthread'],
+      'ldflags': ['-nostdlib', '-nostartfiles', '-Wl,--no-undefined', '-Wl,--hash-style=both'],
+      'configurations': {
+        'Release': {
+          'cflags!': ['-D_FORTIFY_SOURCE=2'],
+        },
+      },
     },
   ],
 }

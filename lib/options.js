@@ -152,8 +152,8 @@ const cellOptions = {
   signal: unbuilt(null),
 };
 
-// kern-sandbox's largest file is what fits a Buffer. Here it is a refusal that
-// one can raise, so that a box cannot fill the host's memory by a sparse file.
+// A box can make a sparse file of any size for nothing: without a limit, reading
+// it would fill the memory of the host.
 const readFileOptions = {
   maxBytes: {
     kind: kinds.integer('bytes', 0, constants.MAX_LENGTH),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// `npm run build` compiles the addon and the launcher into build/Release.
+// `npm run build` compiles the addon, the launcher and join.so into build/Release.
 // `npm run build -- --clean` starts from nothing.
 //
 // Only what changed is compiled again, but the project is always configured
@@ -14,7 +14,7 @@ const path = require('node:path');
 
 const root = path.join(__dirname, '..');
 const stampFile = path.join(root, 'build', 'sources.sha256');
-const outputs = ['glovebox.node', 'launcher'].map((name) =>
+const outputs = ['glovebox.node', 'launcher', 'join.so'].map((name) =>
   path.join(root, 'build', 'Release', name),
 );
 

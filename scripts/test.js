@@ -30,6 +30,7 @@ const installedFiles = [
   'lib',
   'build/Release/glovebox.node',
   'build/Release/launcher',
+  'build/Release/join.so',
   'docs',
   'examples',
   'src',

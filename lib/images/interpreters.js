@@ -76,7 +76,7 @@ function isBinary(file) {
 
 /** What `file` printed on its last line of output. */
 async function ask(file, args, env) {
-  const { stdout } = await run(file, args, {
+  const answer = run(file, args, {
     cwd: '/',
     env: Object.fromEntries(
       Object.entries(env).filter(([name]) => probeEnvironment.test(name)),
@@ -85,6 +85,8 @@ async function ask(file, args, env) {
     killSignal: 'SIGKILL',
     maxBuffer: 2 ** 20,
   });
+  answer.child.stdin.end();
+  const { stdout } = await answer;
   return stdout.trim().split('\n').at(-1);
 }
 

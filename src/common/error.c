@@ -26,9 +26,9 @@ void gbx_err_sanitize(struct gbx_err* err) {
   switch (err->code) {
     case GBX_OK:
 #define X(number, name) case number:
-    GBX_ERROR_CODES(X)
+      GBX_ERROR_CODES(X)
 #undef X
-    break;
+      break;
     default:
       err->code = GBX_E_INTERNAL;
   }

@@ -43,7 +43,8 @@ ssize_t fd_read_file(int dir_fd, const char* path, char* text, size_t size) {
   if (fd < 0) return -errno;
   ssize_t count = fd_read_full(fd, text, size - 1);
   if (count < 0) return count;
-  while (count > 0 && text[count - 1] == '\n') count--;
+  while (count > 0 && text[count - 1] == '\n')
+    count--;
   text[count] = '\0';
   return count;
 }

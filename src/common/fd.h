@@ -32,13 +32,13 @@ static inline void free_pointer(void* pointer) {
 #define cleanup_fd   __attribute__((cleanup(fd_close)))
 #define cleanup_free __attribute__((cleanup(free_pointer)))
 
-#define RETRY(call)                        \
-  ({                                       \
-    long result_;                          \
-    do {                                   \
-      result_ = (long)(call);              \
+#define RETRY(call)                          \
+  ({                                         \
+    long result_;                            \
+    do {                                     \
+      result_ = (long)(call);                \
     } while (result_ < 0 && errno == EINTR); \
-    result_;                               \
+    result_;                                 \
   })
 
 /* Writes all of it or fails. Returns 0 or a negative errno. */

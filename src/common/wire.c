@@ -8,7 +8,8 @@
 #include "common/fd.h"
 
 void gbx_fds_close(struct gbx_fds* fds) {
-  for (int i = 0; i < fds->count; i++) fd_close(&fds->fd[i]);
+  for (int i = 0; i < fds->count; i++)
+    fd_close(&fds->fd[i]);
   fds->count = 0;
 }
 
@@ -26,8 +27,8 @@ void gbx_msg_head_init(struct gbx_msg_head* head, enum gbx_msg_type type,
   head->id = id;
 }
 
-int gbx_msg_send(int socket_fd, const struct gbx_msg_head* head,
-                 const int* fds, int count) {
+int gbx_msg_send(int socket_fd, const struct gbx_msg_head* head, const int* fds,
+                 int count) {
   struct iovec part = {.iov_base = (void*)head, .iov_len = head->size};
   union {
     struct cmsghdr align;

@@ -35,8 +35,9 @@
 
 /* Descriptors at which a role of the launcher executable finds its sockets. */
 #define GBX_FD_ENGINE 3 /* keeper, launcher: to the engine */
-#define GBX_FD_PEER   4 /* keeper: the launcher's engine socket, handed on;
-                         * launcher: to the keeper */
+#define GBX_FD_PEER                                     \
+  4 /* keeper: the launcher's engine socket, handed on; \
+     * launcher: to the keeper */
 
 enum gbx_msg_type {
   GBX_M_FAILED = 1,
@@ -253,8 +254,8 @@ void gbx_msg_head_init(struct gbx_msg_head* head, enum gbx_msg_type type,
 
 /* Sends one message with copies of `count` descriptors. Returns 0 or a
  * negative errno (-EAGAIN on a full non-blocking socket). */
-int gbx_msg_send(int socket_fd, const struct gbx_msg_head* head,
-                 const int* fds, int count);
+int gbx_msg_send(int socket_fd, const struct gbx_msg_head* head, const int* fds,
+                 int count);
 
 /* Receives one message and its descriptors (close-on-exec). Returns 1, 0 at
  * the end of the stream, or a negative errno: -EBADMSG if it is none of ours

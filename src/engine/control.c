@@ -18,15 +18,16 @@ static uint32_t little_endian(const uint8_t* bytes) {
 }
 
 static void put_little_endian(uint8_t* bytes, uint32_t value) {
-  for (int i = 0; i < 4; i++) bytes[i] = (uint8_t)(value >> (8 * i));
+  for (int i = 0; i < 4; i++)
+    bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
 /* The header is complete. Results beyond the cell's budget are read away. */
 static bool begin_body(struct gbx__control* control) {
   size_t size = little_endian(control->head);
   control->type = little_endian(control->head + 4);
-  if (size > FRAME_MAX || (control->type != GBX_FRAME_RESULT &&
-                           control->type != GBX_FRAME_DONE))
+  if (size > FRAME_MAX ||
+      (control->type != GBX_FRAME_RESULT && control->type != GBX_FRAME_DONE))
     return false;
   control->body_size = size;
   control->body_have = 0;

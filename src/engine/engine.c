@@ -80,8 +80,7 @@ static int make_filter(bool init, bool notify, struct gbx_bytes* ret_filter,
 int gbx__engine_make_filters(struct gbx_engine* engine, struct gbx_err* err) {
   if (engine->filters_made) return 0;
   engine->notify = gbx__filter_can_notify();
-  int result =
-      make_filter(false, engine->notify, &engine->payload_filter, err);
+  int result = make_filter(false, engine->notify, &engine->payload_filter, err);
   if (result == 0) result = make_filter(true, false, &engine->init_filter, err);
   engine->filters_made = result == 0;
   return result;

@@ -131,13 +131,13 @@ struct gbx_bytes {
 };
 
 struct gbx_run_options {
-  const char* const* argv; /* NULL-terminated, at least one */
-  const char* const* env;  /* NULL-terminated "NAME=value"; all of it */
-  const char* cwd;         /* absolute path in the box; NULL: /workspace */
-  uint64_t timeout_ms;     /* at least 1; kernel: 0, cells have their own */
+  const char* const* argv;   /* NULL-terminated, at least one */
+  const char* const* env;    /* NULL-terminated "NAME=value"; all of it */
+  const char* cwd;           /* absolute path in the box; NULL: /workspace */
+  uint64_t timeout_ms;       /* at least 1; kernel: 0, cells have their own */
   uint64_t max_output_bytes; /* for stdout and stderr each */
   struct gbx_limits limits;
-  bool control;  /* descriptor 3 is the driver's control socket */
+  bool control; /* descriptor 3 is the driver's control socket */
   bool track_files;
   /* With `control` and no `kernel`: the one cell's frame body, sent at once,
    * after which the engine closes its sending side. */
@@ -243,7 +243,11 @@ void gbx_run_abort(struct gbx_run* run);
 
 /* Copies what `stream` captured since the last call. The caller frees
  * *ret_data with free(). Returns the number of bytes, 0 if there are none
- * (*ret_data is then NULL), or a negative errno. */
+ * (*ret_data is then NULL), or a negative errno. Works in on_cell and on_end
+ * too. With `kernel`: what a cell wrote and was not taken is gone once its
+ * on_cell has returned. Taking one stream, even of nothing, is enough for
+ * on_output to be called again. No lock is held in any callback that this
+ * function, gbx_run_abort, gbx_run_cell or gbx_run_start would wait for. */
 long gbx_run_take_output(struct gbx_run* run, enum gbx_stream stream,
                          uint8_t** ret_data);
 

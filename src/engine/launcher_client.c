@@ -116,16 +116,14 @@ static void check_up(struct gbx_engine* engine) {
 }
 
 static int send_config(struct gbx_engine* engine, struct gbx_err* err) {
-  cleanup_fd int payload_fd =
-      fd_sealed_memory("filter", engine->payload_filter.data,
-                       engine->payload_filter.size);
+  cleanup_fd int payload_fd = fd_sealed_memory(
+      "filter", engine->payload_filter.data, engine->payload_filter.size);
   cleanup_fd int init_fd = fd_sealed_memory("filter", engine->init_filter.data,
                                             engine->init_filter.size);
   if (payload_fd < 0 || init_fd < 0)
     return gbx_fail(err, GBX_E_START, EMFILE, "memfd_create", "filter");
-  struct gbx_msg_config config = {
-      .notify = engine->notify,
-      .leaves = engine->client.controllers != 0};
+  struct gbx_msg_config config = {.notify = engine->notify,
+                                  .leaves = engine->client.controllers != 0};
   GBX_MSG_INIT(&config, GBX_M_CONFIG, 0);
   int fds[] = {payload_fd, init_fd};
   gbx__client_send(engine, &config.head, fds, 2);
@@ -263,20 +261,20 @@ static int spawn_keeper(struct gbx_engine* engine, int keeper_end,
   }
   int result = 0;
   for (int fd = 0; fd <= 2 && result == 0; fd++)
-    result = posix_spawn_file_actions_addopen(
-        &actions, fd, "/dev/null", fd == 0 ? O_RDONLY : O_WRONLY, 0);
+    result = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null",
+                                              fd == 0 ? O_RDONLY : O_WRONLY, 0);
   if (result == 0)
-    result = posix_spawn_file_actions_adddup2(&actions, keeper_end,
-                                              GBX_FD_ENGINE);
+    result =
+        posix_spawn_file_actions_adddup2(&actions, keeper_end, GBX_FD_ENGINE);
   if (result == 0)
-    result = posix_spawn_file_actions_adddup2(&actions, launcher_end,
-                                              GBX_FD_PEER);
+    result =
+        posix_spawn_file_actions_adddup2(&actions, launcher_end, GBX_FD_PEER);
   /* Node ignores SIGPIPE and blocks what it likes; a session of its own keeps
    * a terminal's Ctrl-C from ending the keeper before Node. */
   if (result == 0)
-    result = posix_spawnattr_setflags(
-        &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
-                         POSIX_SPAWN_SETSID);
+    result = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF |
+                                                       POSIX_SPAWN_SETSIGMASK |
+                                                       POSIX_SPAWN_SETSID);
   if (result == 0) result = posix_spawnattr_setsigdefault(&attributes, &all);
   if (result == 0) result = posix_spawnattr_setsigmask(&attributes, &none);
   pid_t pid = 0;
@@ -368,7 +366,8 @@ void gbx__client_stop(struct gbx_engine* engine, const struct gbx_err* err) {
   /* The end of these is what makes the keeper clean up. */
   fd_close(&client->keeper_fd);
   fd_close(&client->launcher_fd);
-  while (client->first != NULL) drop_first(client);
+  while (client->first != NULL)
+    drop_first(client);
   while (client->roots != NULL) {
     struct gbx__root* root = client->roots;
     client->roots = root->next;

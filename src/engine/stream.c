@@ -15,7 +15,8 @@ static size_t make_room(struct gbx__capture* capture, size_t most) {
   size_t wanted = most < left ? most : left;
   if (capture->room - capture->size >= wanted) return wanted;
   size_t room = capture->room < 4096 ? 4096 : capture->room * 2;
-  while (room < capture->size + wanted) room *= 2;
+  while (room < capture->size + wanted)
+    room *= 2;
   if (room > capture->limit) room = capture->limit;
   uint8_t* data = realloc(capture->data, room);
   if (data == NULL) {

@@ -30,7 +30,7 @@
  * take. */
 #define GBX__WALK_MAX_ENTRIES    1000000u
 #define GBX__WALK_MAX_NAME_BYTES (64u << 20)
-#define GBX__WALK_MAX_STEPS      (32u << 20)
+#define GBX__WALK_MAX_STEPS      (8u << 20)
 
 #define GBX__WALK_NO_FOLDER UINT32_MAX
 

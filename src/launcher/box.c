@@ -109,7 +109,8 @@ static uint64_t read_counter(int fd, const char* key) {
   if (size <= 0) return 0;
   text[size] = '\0';
   const char* at = key == NULL ? text : strstr(text, key);
-  return at == NULL ? 0 : strtoull(at + (key == NULL ? 0 : strlen(key)), NULL, 10);
+  return at == NULL ? 0
+                    : strtoull(at + (key == NULL ? 0 : strlen(key)), NULL, 10);
 }
 
 bool box_had_oom(struct box* box) {
@@ -131,6 +132,7 @@ void box_free(struct box* box) {
   fd_close(&box->pidfd);
   fd_close(&box->socket_fd);
   fd_close(&box->listener_fd);
-  for (int i = 0; i < GBX_LEAF_FDS; i++) fd_close(&box->leaf_fd[i]);
+  for (int i = 0; i < GBX_LEAF_FDS; i++)
+    fd_close(&box->leaf_fd[i]);
   free(box);
 }

@@ -29,9 +29,9 @@ struct box_watch {
 struct box {
   struct box* next;
   enum box_state state;
-  pid_t pid;     /* init, in the launcher's pid namespace */
-  int pidfd;     /* of init */
-  int socket_fd; /* to init */
+  pid_t pid;                 /* init, in the launcher's pid namespace */
+  int pidfd;                 /* of init */
+  int socket_fd;             /* to init */
   int listener_fd;           /* reports the kill set; -1 if none */
   int leaf_fd[GBX_LEAF_FDS]; /* -1 without a cgroup */
   uint32_t leaf;             /* its number; 0 without a cgroup */
@@ -54,7 +54,7 @@ struct run {
 /* What making a box takes from the launcher. */
 struct box_parts {
   uint32_t root;
-  uint32_t leaf;              /* 0: no cgroup */
+  uint32_t leaf;                  /* 0: no cgroup */
   const struct gbx_fds* leaf_fds; /* as LEAF_MAKE's answer has them */
   struct box_spec spec;
 };

@@ -21,7 +21,8 @@ static bool list_has(const char* list, size_t size, const char* word) {
   size_t length = strlen(word);
   for (size_t i = 0; i < size;) {
     size_t end = i;
-    while (end < size && list[end] != ',') end++;
+    while (end < size && list[end] != ',')
+      end++;
     if (end - i == length && memcmp(list + i, word, length) == 0) return true;
     i = end + 1;
   }
@@ -201,8 +202,8 @@ int cgroup_set_limits(const struct cgroup* cgroup, uint32_t number,
     if (dir_fd < 0)
       return gbx_fail(err, GBX_E_LIMIT, errno, "open leaf", "%s%u",
                       cgroup->prefix, number);
-    int result = i == CGROUP_MEMORY ? set_memory(dir_fd, limits->memory_bytes,
-                                                 err)
+    int result = i == CGROUP_MEMORY
+                     ? set_memory(dir_fd, limits->memory_bytes, err)
                  : i == CGROUP_PIDS ? set_pids(dir_fd, limits->pids, err)
                                     : set_cpu(dir_fd, limits->cpu_millis, err);
     if (result < 0) return result;
@@ -211,11 +212,9 @@ int cgroup_set_limits(const struct cgroup* cgroup, uint32_t number,
 }
 
 /* Tells the kernel to signal an eventfd when the leaf runs out of memory. */
-static int open_oom_event(int dir_fd, int oom_control_fd,
-                          struct gbx_err* err) {
+static int open_oom_event(int dir_fd, int oom_control_fd, struct gbx_err* err) {
   cleanup_fd int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (event_fd < 0)
-    return gbx_fail(err, GBX_E_LIMIT, errno, "eventfd", "oom");
+  if (event_fd < 0) return gbx_fail(err, GBX_E_LIMIT, errno, "eventfd", "oom");
   char text[32];
   (void)snprintf(text, sizeof text, "%d %d", event_fd, oom_control_fd);
   int result = fd_write_file(dir_fd, "cgroup.event_control", text);
@@ -241,13 +240,13 @@ static int open_leaf_fds(const struct cgroup* cgroup, uint32_t number,
                          struct gbx_fds* fds, struct gbx_err* err) {
   cleanup_fd int memory_fd = open_leaf(cgroup, CGROUP_MEMORY, number);
   cleanup_fd int usage_fd = open_leaf(cgroup, CGROUP_CPUACCT, number);
-  int control = add_fd(fds, open_in(memory_fd, "memory.oom_control", O_RDONLY,
-                                    err));
+  int control =
+      add_fd(fds, open_in(memory_fd, "memory.oom_control", O_RDONLY, err));
   if (control < 0) return control;
   int result = add_fd(fds, open_oom_event(memory_fd, control, err));
   if (result < 0) return result;
-  result = add_fd(fds, open_in(memory_fd, "memory.max_usage_in_bytes",
-                               O_RDONLY, err));
+  result = add_fd(
+      fds, open_in(memory_fd, "memory.max_usage_in_bytes", O_RDONLY, err));
   if (result < 0) return result;
   result = add_fd(fds, open_in(usage_fd, "cpuacct.usage", O_RDONLY, err));
   if (result < 0) return result;

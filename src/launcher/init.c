@@ -75,9 +75,9 @@ static int own_mounts(const struct box_spec* spec, struct gbx_err* err) {
   (void)close(spec->root_fd);
 
   for (size_t i = 0; i < COUNT(scratch); i++) {
-    int result = mount_tmpfs(
-        scratch[i].path, scratch[i].mode,
-        spec->limits.memory_bytes / 4 * scratch[i].quarters, err);
+    int result =
+        mount_tmpfs(scratch[i].path, scratch[i].mode,
+                    spec->limits.memory_bytes / 4 * scratch[i].quarters, err);
     if (result < 0) return result;
   }
 
@@ -221,7 +221,8 @@ static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
 static void close_foreign(const struct box_spec* spec, int socket_fd) {
   int keep[GBX_MSG_FDS + 2] = {socket_fd, spec->root_fd};
   int count = 2;
-  for (int i = 0; i < spec->procs_count; i++) keep[count++] = spec->procs_fd[i];
+  for (int i = 0; i < spec->procs_count; i++)
+    keep[count++] = spec->procs_fd[i];
   if (fd_close_except(keep, count) < 0) _exit(127);
 }
 

@@ -15,10 +15,10 @@ struct filter {
 
 /* All that init and the payload need to know, set before the fork. */
 struct box_spec {
-  int root_fd;                    /* mount namespace of the prepared root */
-  int procs_fd[GBX_MSG_FDS];      /* cgroup.procs to join by */
-  int procs_count;                /* 0: no cgroup */
-  struct gbx_wire_limits limits;  /* sizes of tmpfs; pids without a cgroup */
+  int root_fd;                   /* mount namespace of the prepared root */
+  int procs_fd[GBX_MSG_FDS];     /* cgroup.procs to join by */
+  int procs_count;               /* 0: no cgroup */
+  struct gbx_wire_limits limits; /* sizes of tmpfs; pids without a cgroup */
   const struct filter* payload_filter;
   const struct filter* init_filter;
   bool notify; /* the payload's filter has a listener */

@@ -113,12 +113,14 @@ static int write_launcher_maps(const struct keeper* keeper,
   (void)snprintf(map, sizeof map, "1000 %u 1",
                  keeper->rooted ? keeper->box_uid : getegid());
   result = fd_write_file(AT_FDCWD, path, map);
-  if (result < 0) return gbx_fail(err, GBX_E_START, -result, "gid_map", "%s", map);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_START, -result, "gid_map", "%s", map);
   (void)snprintf(path, sizeof path, "/proc/%d/uid_map", keeper->launcher_pid);
   (void)snprintf(map, sizeof map, "1000 %u 1",
                  keeper->rooted ? keeper->box_uid : geteuid());
   result = fd_write_file(AT_FDCWD, path, map);
-  if (result < 0) return gbx_fail(err, GBX_E_START, -result, "uid_map", "%s", map);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_START, -result, "uid_map", "%s", map);
   return 0;
 }
 
@@ -215,11 +217,11 @@ static bool serve_engine(struct keeper* keeper) {
 static void answer_tree(struct keeper* keeper, struct gbx_msg_tree* request) {
   struct gbx_err err = {0};
   request->path[sizeof request->path - 1] = '\0';
-  int fd = request->kind == GBX_TREE_WORKSPACE
-               ? tree_open_workspace(request->path, request->dev, request->ino,
-                                     request->temporary != 0, keeper->box_uid,
-                                     &err)
-               : tree_open_root_part(request->path, &err);
+  int fd =
+      request->kind == GBX_TREE_WORKSPACE
+          ? tree_open_workspace(request->path, request->dev, request->ino,
+                                request->temporary != 0, keeper->box_uid, &err)
+          : tree_open_root_part(request->path, &err);
   struct gbx_fds fds = {.count = fd < 0 ? 0 : 1, .fd = {fd}};
   send_result(keeper->launcher_fd, GBX_M_DONE, request->head.id, &err, &fds);
   gbx_fds_close(&fds);
@@ -233,8 +235,8 @@ static void answer_leaf(struct keeper* keeper,
     (void)cgroup_make_leaf(&keeper->cgroup, request->head.id, &request->limits,
                            &fds, &err); /* the answer carries err */
   else
-    (void)cgroup_set_limits(&keeper->cgroup, request->head.id,
-                            &request->limits, &err); /* the same */
+    (void)cgroup_set_limits(&keeper->cgroup, request->head.id, &request->limits,
+                            &err); /* the same */
   send_result(keeper->launcher_fd, GBX_M_DONE, request->head.id, &err, &fds);
   gbx_fds_close(&fds);
 }

@@ -122,8 +122,8 @@ static int leave_host_mounts(struct gbx_err* err) {
 
 void launcher_enter(int exe_fd, int rooted) {
   struct gbx_err err = {0};
-  if ((rooted && become_box_user(&err) < 0) ||
-      caps_keep_over_exec(&err) < 0 || leave_host_mounts(&err) < 0)
+  if ((rooted && become_box_user(&err) < 0) || caps_keep_over_exec(&err) < 0 ||
+      leave_host_mounts(&err) < 0)
     fail_start(&err);
   /* Executed anew inside the user namespace, so that our memory belongs to it:
    * only then can we open /proc/<init>/ns of a non-dumpable child. */
@@ -203,7 +203,8 @@ static int open_root_part(const char* path, struct gbx_err* err) {
 
 static struct root* find_root(uint32_t id) {
   struct root* root = launcher.roots;
-  while (root != NULL && root->id != id) root = root->next;
+  while (root != NULL && root->id != id)
+    root = root->next;
   return root;
 }
 
@@ -325,8 +326,8 @@ static struct box* make_box(const struct root* root, bool with_leaf,
   box->next = launcher.boxes;
   launcher.boxes = box;
   if (watch(box->socket_fd, &box->watch[BOX_SOCKET], err) < 0 ||
-      (box->leaf != 0 && watch(box->leaf_fd[GBX_LEAF_OOM_EVENT],
-                               &box->watch[BOX_OOM], err) < 0))
+      (box->leaf != 0 &&
+       watch(box->leaf_fd[GBX_LEAF_OOM_EVENT], &box->watch[BOX_OOM], err) < 0))
     box_kill(box); /* its reaping reports `err` to whom it concerns */
   return box;
 }
@@ -375,8 +376,7 @@ static bool ready_box_suits(const struct box* box, const struct run* run,
   return with_leaf || (wanted->pids != 0 && wanted->pids <= box->limits.pids);
 }
 
-static void start_run(const struct gbx_msg_run* request,
-                      struct gbx_fds* fds) {
+static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
   struct gbx_err err = {0};
   struct run* run = calloc(1, sizeof *run);
   if (run == NULL) {
@@ -392,10 +392,10 @@ static void start_run(const struct gbx_msg_run* request,
     fail_run(run, &err);
     return;
   }
-  bool with_leaf =
-      launcher.leaves && (request->flags & GBX_RUN_NO_CGROUP) == 0;
+  bool with_leaf = launcher.leaves && (request->flags & GBX_RUN_NO_CGROUP) == 0;
   struct box* box = launcher.boxes;
-  while (box != NULL && !ready_box_suits(box, run, with_leaf)) box = box->next;
+  while (box != NULL && !ready_box_suits(box, run, with_leaf))
+    box = box->next;
   if (box == NULL) {
     box = make_box(root, with_leaf, &request->limits, &err);
     if (box == NULL) {
@@ -488,7 +488,8 @@ static void serve_box(struct box* box, enum box_source source,
 static void finish_box(struct box* box) {
   /* What init said last may still lie in the socket; a call or an oom may be
    * waiting in its descriptor behind the death that it caused. */
-  while (serve_box_socket(box)) continue;
+  while (serve_box_socket(box))
+    continue;
   if (box->listener_fd >= 0) {
     struct pollfd polled = {.fd = box->listener_fd, .events = POLLIN};
     if (poll(&polled, 1, 0) > 0 && (polled.revents & POLLIN) != 0)
@@ -498,15 +499,16 @@ static void finish_box(struct box* box) {
   box_read_usage(box);
   struct root* root = find_root(box->root);
   if (root != NULL)
-    root->ready_disabled = box->end.err.code != GBX_OK &&
-                           box->end.err.code != GBX_E_EXEC;
+    root->ready_disabled =
+        box->end.err.code != GBX_OK && box->end.err.code != GBX_E_EXEC;
   if (box->run != NULL) end_run(box, box->run, &box->end);
   box->reaped = true;
 }
 
 static void reap(void) {
   struct signalfd_siginfo ignored[8];
-  while (read(launcher.signal_fd, ignored, sizeof ignored) > 0) continue;
+  while (read(launcher.signal_fd, ignored, sizeof ignored) > 0)
+    continue;
   for (;;) {
     siginfo_t info = {0};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
@@ -566,8 +568,8 @@ static int quiet_time(void) {
 
 static struct root* root_that_wants_a_box(void) {
   struct root* root = launcher.roots;
-  while (root != NULL && (root->ready_disabled ||
-                          count_spare_boxes(root) >= READY_BOXES))
+  while (root != NULL &&
+         (root->ready_disabled || count_spare_boxes(root) >= READY_BOXES))
     root = root->next;
   return root;
 }
@@ -584,8 +586,7 @@ static void refill(struct root* root) {
 static int map_filter(int fd, struct filter* ret_filter) {
   struct stat info;
   if (fstat(fd, &info) < 0 || info.st_size <= 0) return -1;
-  void* map =
-      mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  void* map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (map == MAP_FAILED) return -1;
   ret_filter->program = map;
   ret_filter->size = (size_t)info.st_size;
@@ -649,9 +650,8 @@ static void serve(void) {
   while (!launcher.engine_gone) {
     struct root* wanting = root_that_wants_a_box();
     struct epoll_event events[32];
-    int count = (int)RETRY(
-        epoll_wait(launcher.epoll_fd, events, 32,
-                   wanting == NULL ? -1 : quiet_time()));
+    int count = (int)RETRY(epoll_wait(launcher.epoll_fd, events, 32,
+                                      wanting == NULL ? -1 : quiet_time()));
     if (count < 0) return;
     if (count == 0 && wanting != NULL) refill(wanting);
     for (int i = 0; i < count; i++) {

@@ -54,7 +54,8 @@ int limits_set_fixed(struct gbx_err* err) {
 
 int limits_nest_for_pids(uint64_t pids, struct gbx_err* err) {
   if (unshare(CLONE_NEWUSER) < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "unshare", "nested user namespace");
+    return gbx_fail(err, GBX_E_SETUP, errno, "unshare",
+                    "nested user namespace");
   /* A process whose dumpable is 0 cannot open its own uid_map. */
   if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "PR_SET_DUMPABLE", "1");

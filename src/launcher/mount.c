@@ -43,9 +43,9 @@ int mount_add_flags(const char* path, uint64_t flags, bool recursive,
 }
 
 int mount_clone_tree(const char* path, struct gbx_err* err) {
-  int fd = sys_open_tree(AT_FDCWD, path,
-                         OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
-                             AT_SYMLINK_NOFOLLOW);
+  int fd = sys_open_tree(
+      AT_FDCWD, path,
+      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
   if (fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "open_tree", "%s", path);
   return fd;
 }
@@ -53,12 +53,12 @@ int mount_clone_tree(const char* path, struct gbx_err* err) {
 /* The lists of moby and runc, and what else tells of the host: kernel
  * addresses, keys, timers, interrupts (GHSA-6fw5-f8r9-fgfm), devices. */
 static const char* const hidden_files[] = {
-    "/proc/config.gz",    "/proc/interrupts",     "/proc/iomem",
-    "/proc/ioports",      "/proc/kallsyms",       "/proc/kcore",
-    "/proc/key-users",    "/proc/keys",           "/proc/kmsg",
-    "/proc/kpagecount",   "/proc/kpageflags",     "/proc/latency_stats",
-    "/proc/pagetypeinfo", "/proc/sched_debug",    "/proc/slabinfo",
-    "/proc/softirqs",     "/proc/sysrq-trigger",  "/proc/timer_list",
+    "/proc/config.gz",    "/proc/interrupts",    "/proc/iomem",
+    "/proc/ioports",      "/proc/kallsyms",      "/proc/kcore",
+    "/proc/key-users",    "/proc/keys",          "/proc/kmsg",
+    "/proc/kpagecount",   "/proc/kpageflags",    "/proc/latency_stats",
+    "/proc/pagetypeinfo", "/proc/sched_debug",   "/proc/slabinfo",
+    "/proc/softirqs",     "/proc/sysrq-trigger", "/proc/timer_list",
     "/proc/timer_stats",  "/proc/vmallocinfo",
 };
 static const char* const hidden_dirs[] = {"/proc/acpi", "/proc/asound",

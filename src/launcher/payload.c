@@ -94,8 +94,7 @@ static int read_program(int blob_fd, struct program* ret_program,
   if (fstat(blob_fd, &info) < 0 || (size_t)info.st_size < sizeof head + 1)
     return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "exec blob", "too short");
   size_t size = (size_t)info.st_size;
-  char* map =
-      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, blob_fd, 0);
+  char* map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, blob_fd, 0);
   if (map == MAP_FAILED)
     return gbx_fail(err, GBX_E_NO_MEMORY, errno, "mmap", "exec blob");
   memcpy(&head, map, sizeof head);
@@ -103,9 +102,8 @@ static int read_program(int blob_fd, struct program* ret_program,
   if (head.magic != GBX_WIRE_MAGIC || head.argc == 0 || count > size ||
       map[size - 1] != '\0')
     return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "exec blob", "malformed");
-  char** table = mmap(NULL, (count + 2) * sizeof(char*),
-                      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                      0);
+  char** table = mmap(NULL, (count + 2) * sizeof(char*), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (table == MAP_FAILED)
     return gbx_fail(err, GBX_E_NO_MEMORY, errno, "mmap", "argv");
   char* text = map + sizeof head;
@@ -140,8 +138,8 @@ static int execute(const struct program* program) {
   for (const char* dir = get_path(program->envp); dir != NULL;) {
     const char* end = strchrnul(dir, ':');
     char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%.*s/%s", (int)(end - dir), dir,
-                          name);
+    int length =
+        snprintf(path, sizeof path, "%.*s/%s", (int)(end - dir), dir, name);
     if (length > 0 && length < (int)sizeof path) {
       (void)execve(path, program->argv, program->envp);
       if (errno != ENOENT && errno != ENOTDIR) {
@@ -159,7 +157,8 @@ static int execute(const struct program* program) {
 static int place_descriptors(struct gbx_fds* fds, bool fd3,
                              struct gbx_err* err) {
   int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null_fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "open", "/dev/null");
+  if (null_fd < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "open", "/dev/null");
   if (dup2(null_fd, 0) < 0 || dup2(fds->fd[1], 1) < 0 ||
       dup2(fds->fd[2], 2) < 0 || (fd3 && dup2(fds->fd[3], 3) < 0))
     return gbx_fail(err, GBX_E_SETUP, errno, "dup2", "stdio");
@@ -170,7 +169,8 @@ static int place_descriptors(struct gbx_fds* fds, bool fd3,
  * (CVE-2024-21626). */
 static int enter_cwd(const char* cwd, struct gbx_err* err) {
   char now[PATH_MAX];
-  if (chdir(cwd) < 0) return gbx_fail(err, GBX_E_SETUP, errno, "chdir", "%s", cwd);
+  if (chdir(cwd) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "chdir", "%s", cwd);
   if (getcwd(now, sizeof now) == NULL || now[0] != '/')
     return gbx_fail(err, GBX_E_SETUP, EACCES, "chdir", "%s lies outside", cwd);
   return 0;
@@ -209,7 +209,7 @@ void payload_main(const struct box_spec* spec, int init_fd) {
   send_head(socket_fd, GBX_M_EXECUTING, -1);
   /* Point of no return: on success nothing of us is left. */
   int why = execute(&program);
-  bool missing = why == ENOENT || why == ENOTDIR;
+  bool missing = why == ENOENT;
   (void)gbx_fail(&err, GBX_E_EXEC, why, "execve", "%.150s", program.argv[0]);
   die(socket_fd, &err, missing ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }

@@ -45,8 +45,8 @@ static const char* const devices[] = {"/dev/null", "/dev/zero", "/dev/full",
 #define DEVICE_COUNT (sizeof devices / sizeof *devices)
 
 static const char* const standard_dirs[] = {
-    "/dev", "/dev/shm", "/etc",      "/home", "/home/user",
-    "/proc", "/run",    "/tmp", "/var",  "/workspace", ROOT_HIDDEN_PROC};
+    "/dev", "/dev/shm", "/etc", "/home",      "/home/user",    "/proc",
+    "/run", "/tmp",     "/var", "/workspace", ROOT_HIDDEN_PROC};
 
 static const char* const standard_links[][2] = {
     {"/dev/fd", "/proc/self/fd"},
@@ -132,8 +132,10 @@ static int open_trees(struct plan* plan, root_open_tree open_tree,
 
 static void close_plan(struct plan* plan) {
   fd_close(&plan->proc_fd);
-  for (size_t i = 0; i < DEVICE_COUNT; i++) fd_close(&plan->device_fd[i]);
-  for (size_t i = 0; i < plan->count; i++) fd_close(&plan->entries[i].tree_fd);
+  for (size_t i = 0; i < DEVICE_COUNT; i++)
+    fd_close(&plan->device_fd[i]);
+  for (size_t i = 0; i < plan->count; i++)
+    fd_close(&plan->entries[i].tree_fd);
   free(plan->entries);
   if (plan->map != NULL) (void)munmap(plan->map, plan->map_size);
 }
@@ -163,7 +165,8 @@ static int make_file(const char* path, const void* data, size_t size,
       open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0444);
   if (fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "open", "%s", path);
   int result = fd_write_all(fd, data, size);
-  if (result < 0) return gbx_fail(err, GBX_E_SETUP, -result, "write", "%s", path);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_SETUP, -result, "write", "%s", path);
   return 0;
 }
 
@@ -219,8 +222,7 @@ static int enter_empty_root(struct gbx_err* err) {
    * within reach. */
   if (umount2(".", MNT_DETACH) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "umount2", "old root");
-  if (chdir("/") < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "chdir", "/");
+  if (chdir("/") < 0) return gbx_fail(err, GBX_E_SETUP, errno, "chdir", "/");
   return 0;
 }
 
@@ -291,7 +293,8 @@ static int build_in_child(const struct plan* plan, struct gbx_err* err) {
     (void)build(plan, &answer.err); /* the answer carries it */
     GBX_MSG_INIT(&answer, GBX_M_DONE, 0);
     if (gbx_msg_send(child_fd, &answer.head, NULL, 0) < 0) _exit(1);
-    for (;;) (void)pause();
+    for (;;)
+      (void)pause();
   }
   fd_close(&child_fd); /* or its death would not show */
   int result = take_namespace(own_fd, pid, err);

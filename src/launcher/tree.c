@@ -46,10 +46,10 @@ static int open_idmap(uint32_t uid, uint32_t gid, uint32_t box_uid,
                             .pidfd = (uint64_t)(uintptr_t)&pidfd,
                             .exit_signal = SIGCHLD};
   pid_t pid = sys_clone3(&args);
-  if (pid < 0)
-    return gbx_fail(err, GBX_E_WORKSPACE, errno, "clone3", "id map");
+  if (pid < 0) return gbx_fail(err, GBX_E_WORKSPACE, errno, "clone3", "id map");
   if (pid == 0) {
-    for (;;) (void)pause();
+    for (;;)
+      (void)pause();
   }
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/%d/ns/user", pid);

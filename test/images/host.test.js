@@ -94,6 +94,10 @@ function placePython(prefix) {
   return path.join(prefix, 'bin/python3');
 }
 
+function makeVenv(python, venv) {
+  execFileSync(python, ['-m', 'venv', '--without-pip', venv]);
+}
+
 function prepare(searchPath, { runtimes, home = place('home') } = {}) {
   return prepareHostImage({ runtimes, env: { PATH: searchPath, HOME: home } });
 }
@@ -104,45 +108,39 @@ function targetsBelow(image, place) {
     .filter((target) => isWithin(target, place));
 }
 
-/** The host's path of `file` in a box, found by following the entries alone. */
-function resolveInBox({ entries }, file, hops = 0) {
-  assert.ok(hops < 50, `${file} is a loop`);
-  const at = new Map(entries.map((entry) => [entry.target, entry]));
-  let parent = '';
-  for (const name of file.split('/').slice(1)) {
-    const next = `${parent}/${name}`;
-    const rest = file.slice(next.length);
-    const entry = at.get(next);
-    if (entry?.kind === 'symlink') {
-      const target = path.resolve(parent || '/', entry.source);
-      return resolveInBox({ entries }, target + rest, hops + 1);
+/**
+ * The host's path of `file` in a box, found by following the entries alone as
+ * the kernel would; undefined if it is not there.
+ */
+function resolveInBox({ entries }, file) {
+  const byTarget = new Map(entries.map((entry) => [entry.target, entry]));
+  const rest = file.split('/').filter(Boolean);
+  let inBox = '';
+  let onHost; // set below a bind
+  for (let hops = 0; rest.length > 0; ) {
+    const name = rest.shift();
+    const entry = byTarget.get(`${inBox}/${name}`);
+    const hostFile =
+      entry?.kind === 'bind' ? entry.source : `${onHost}/${name}`;
+    const isOnHost = entry ? entry.kind === 'bind' : onHost !== undefined;
+    let text = entry?.kind === 'symlink' ? entry.source : undefined;
+    if (isOnHost) {
+      const stat = fs.lstatSync(hostFile, { throwIfNoEntry: false });
+      if (!stat) return undefined;
+      if (stat.isSymbolicLink()) text = fs.readlinkSync(hostFile);
     }
-    if (
-      entry?.kind === 'bind' &&
-      ![...at.keys()].some((t) => isWithin(file, t) && t.length > next.length)
-    ) {
-      return followOnHost({ entries }, entry, rest, hops);
+    if (text === undefined) {
+      inBox += `/${name}`;
+      onHost = isOnHost ? hostFile : undefined;
+      continue;
     }
-    parent = next;
+    assert.ok(++hops < 50, `${file} is a loop`);
+    const target = path.resolve(inBox || '/', text);
+    rest.unshift(...target.split('/').filter(Boolean));
+    inBox = '';
+    onHost = undefined;
   }
-  return undefined;
-}
-
-function followOnHost(image, { source, target }, rest, hops) {
-  let at = '';
-  for (const name of rest.split('/').slice(1)) {
-    const file = `${source}${at}/${name}`;
-    if (!fs.existsSync(path.dirname(file))) return undefined;
-    const stat = fs.lstatSync(file, { throwIfNoEntry: false });
-    if (!stat) return undefined;
-    if (stat.isSymbolicLink()) {
-      const next = path.resolve(target + at, fs.readlinkSync(file));
-      const tail = rest.slice(`${at}/${name}`.length);
-      return resolveInBox(image, next + tail, hops + 1);
-    }
-    at += `/${name}`;
-  }
-  return source + at;
+  return onHost;
 }
 
 function assertRuns(image, language) {
@@ -373,9 +371,7 @@ describe('an interpreter', () => {
     // As `uv` does it: the venv names the Python by another path.
     placeLink(place('opt/python-3'), base);
     const venv = place('work/.venv');
-    execFileSync(place('opt/python-3/bin/python3'), [
-      ...['-m', 'venv', '--without-pip', venv],
-    ]);
+    makeVenv(place('opt/python-3/bin/python3'), venv);
     const image = await prepare(`${venv}/bin:${systemPath}`);
     assert.equal(assertRuns(image, 'python'), `${venv}/bin/python3`);
     const home = /^home = (.*)$/m.exec(
@@ -389,7 +385,7 @@ describe('an interpreter', () => {
 
   test('of a venv of the system needs the venv only', needsPython, async () => {
     const venv = place('venv');
-    execFileSync(systemPython, ['-m', 'venv', '--without-pip', venv]);
+    makeVenv(systemPython, venv);
     const image = await prepare(`${venv}/bin:${systemPath}`);
     assert.equal(assertRuns(image, 'python'), `${venv}/bin/python3`);
     assert.deepEqual(targetsBelow(image, folder), [venv]);
@@ -400,7 +396,7 @@ describe('an interpreter', () => {
     needsPython,
     async () => {
       const project = place('project');
-      execFileSync(systemPython, ['-m', 'venv', '--without-pip', project]);
+      makeVenv(systemPython, project);
       placeText(path.join(project, '.env'), 'SECRET=s3');
       placeText(path.join(project, 'src/app.py'), '');
       const image = await prepare(`${project}/bin:${systemPath}`);

@@ -5,6 +5,7 @@ import builtins
 import sys
 from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from _frozen_importlib import BuiltinImporter
+from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
 from _thread import get_ident
 from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 
@@ -80,6 +81,8 @@ class Runner:
         self.publisher = None
         self.awaiting = None
         self.builtins = dict(vars(builtins), display=self.display)
+        self.importing = {name: getattr(sys, name) for name in
+                          ("meta_path", "modules", "path", "path_hooks")}
         streams.prepare()
         for library, file in MENDED.items():
             after_import(library, self.mender(file))
@@ -106,15 +109,17 @@ class Runner:
         while True:
             try:
                 return self.channel.receive()
-            except SystemExit:
-                raise
-            except KeyboardInterrupt:
-                # Meant for a cell that has just ended.
-                continue
             except BaseException as error:
-                failure = error
-            # A signal handler of the code raised between two cells.
-            describe(failure, None)
+                late = error
+            self.handle_late(late)
+
+    def handle_late(self, error):
+        """What a signal handler of the code raises between two cells."""
+        if isinstance(error, SystemExit):
+            raise error
+        # An interrupt was meant for the cell that has just ended.
+        if not isinstance(error, KeyboardInterrupt):
+            describe(error, None)
 
     def run(self, cell):
         """Run one cell and answer; return its exit code."""
@@ -123,7 +128,16 @@ class Runner:
         self.restore()
         failure = attempt(self.execute, cell["code"], name)
         undrawn = attempt(self.display_figures)
-        failure = failure or undrawn
+        # From here on no signal handler of the code may cut in: the cell would
+        # get no answer, or two.
+        signals = pthread_sigmask(SIG_BLOCK, valid_signals())
+        exit_code = self.answer(failure or undrawn, name)
+        late = attempt(pthread_sigmask, SIG_SETMASK, signals)
+        if late is not None:
+            self.handle_late(late)
+        return exit_code
+
+    def answer(self, failure, name):
         exit_code, description = 0, None
         if failure is not None:
             exit_code, description = describe(failure, name)
@@ -136,6 +150,9 @@ class Runner:
         """Undo what the cell before took from everybody (KRN-14)."""
         for name, value in self.builtins.items():
             vars(builtins).setdefault(name, value)
+        for name, value in self.importing.items():
+            if not isinstance(getattr(sys, name, None), type(value)):
+                setattr(sys, name, value)
         streams.restore()
         # Warnings are told apart by line number, and each cell has a line 1.
         vars(self.main).pop("__warningregistry__", None)

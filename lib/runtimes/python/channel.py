@@ -4,12 +4,16 @@
 from _json import encode_basestring_ascii, make_scanner
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
 from _thread import allocate_lock
+from errno import EBADF, ECONNRESET, EINVAL, EISDIR
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from os import close, getpid, read, register_at_fork, set_inheritable, write
 
 CELL, RESULT, DONE = 1, 2, 3
 HEADER_BYTES = 8
 READ_BYTES = 1 << 20
+
+# How a read fails when the code has closed or replaced the descriptor.
+GONE = (EBADF, ECONNRESET, EINVAL, EISDIR)
 
 # Out of the way of code that opens, counts or closes low descriptors.
 LOWEST_FD = 200
@@ -103,7 +107,10 @@ class Channel:
                 return False
             try:
                 data = read(self.fd, READ_BYTES)
-            except OSError:
+            except OSError as error:
+                # A handler may well raise an OSError too: a TimeoutError.
+                if error.errno not in GONE:
+                    raise
                 data = b""
             if not data:
                 return False

@@ -4,6 +4,7 @@
 import sys
 
 import sources
+from imports import Borrowing
 from streams import plain_hooks, write_error
 
 # A frame of the host takes at most 64 MiB. stderr has the whole text.
@@ -73,12 +74,14 @@ def run_excepthook(error, text):
 
 def format_error(error):
     try:
-        from traceback import TracebackException
-        # The code may have emptied the cache.
-        import linecache
-        sources.list_in(linecache, sources.cells)
-        lines = TracebackException(type(error), error, error.__traceback__)
-        return "".join(lines.format())
+        # traceback imports some modules only when it formats.
+        with Borrowing():
+            import linecache
+            from traceback import TracebackException
+            # The code may have emptied the cache.
+            sources.list_in(linecache, sources.cells)
+            found = TracebackException(type(error), error, error.__traceback__)
+            return "".join(found.format())
     except BaseException:
         # The code patched what traceback needs (KRN-14), or is out of memory.
         return format_plainly(error)

@@ -25,31 +25,38 @@ borrowed = {}
 def borrow(name):
     """Import a module of the standard library for the driver.
 
-    The workspace may hold a traceback.py (P21), and a cell may have imported
-    it: both are looked past. The modules found are left in sys.modules as by
-    any other import, except where the code had its own module of that name.
+    The modules found are left in sys.modules as by any other import, except
+    where the code has its own module of that name.
     """
     if name not in borrowed:
         module = sys.modules.get(name)
         if module is None or shadows_stdlib(name, module):
-            module = import_past_shadows(name)
+            with Borrowing():
+                module = original_import(name)
         borrowed[name] = module
     return borrowed[name]
 
 
-def import_past_shadows(name):
-    hidden = {each: module for each, module in list(sys.modules.items())
-              if shadows_stdlib(each, module)}
-    for each in hidden:
-        sys.modules.pop(each, None)
-    if finder not in sys.meta_path:
-        sys.meta_path.insert(0, finder)
-    before, finder.borrower = finder.borrower, get_ident()
-    try:
-        return original_import(name)
-    finally:
-        finder.borrower = before
-        sys.modules.update(hidden)
+class Borrowing:
+    """While entered, what this thread imports is the standard library's.
+
+    The workspace may hold a traceback.py (P21), and a cell may have imported
+    it: both are looked past.
+    """
+
+    def __enter__(self):
+        self.hidden = {name: module for name, module
+                       in list(sys.modules.items())
+                       if shadows_stdlib(name, module)}
+        for name in self.hidden:
+            sys.modules.pop(name, None)
+        if finder not in sys.meta_path:
+            sys.meta_path.insert(0, finder)
+        self.before, finder.borrower = finder.borrower, get_ident()
+
+    def __exit__(self, *failure):
+        finder.borrower = self.before
+        sys.modules.update(self.hidden)
 
 
 def find_in_stdlib(name, path):
