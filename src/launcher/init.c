@@ -66,20 +66,55 @@ static const struct {
     {"/tmp", 01777, 2}, {"/home/user", 0700, 1}, {"/dev/shm", 01777, 1}};
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* Interpreters may live where a box has its own tmpfs, below /tmp say: their
+ * trees are taken before it covers them and put on top of it. */
+#define COVERED_MAX 64
+
+static int take_covered(const struct box_spec* spec, int* ret_trees,
+                        struct gbx_err* err) {
+  int count = 0;
+  const char* path = spec->root->covered;
+  for (; path != NULL && *path != '\0'; path += strlen(path) + 1) {
+    if (count == COVERED_MAX)
+      return gbx_fail(err, GBX_E_SETUP, E2BIG, "root",
+                      "more than %d entries below /tmp", COVERED_MAX);
+    ret_trees[count] = mount_clone_tree(path, err);
+    if (ret_trees[count] < 0) return ret_trees[count];
+    count++;
+  }
+  return 0;
+}
+
+static int put_covered(const struct box_spec* spec, int* trees,
+                       struct gbx_err* err) {
+  const char* path = spec->root->covered;
+  for (; path != NULL && *path != '\0'; path += strlen(path) + 1, trees++) {
+    int result = root_attach(*trees, path, err);
+    if (result < 0) return result;
+    (void)close(*trees);
+  }
+  return 0;
+}
+
 static int own_mounts(const struct box_spec* spec, struct gbx_err* err) {
   /* Copies of the prepared root: what a box does to its mounts stays there. */
-  if (setns(spec->root_fd, CLONE_NEWNS) < 0)
+  if (setns(spec->root->ns_fd, CLONE_NEWNS) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "setns", "prepared root");
   if (unshare(CLONE_NEWNS) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "unshare", "mount namespace");
-  (void)close(spec->root_fd);
+  (void)close(spec->root->ns_fd);
+  int covered[COVERED_MAX];
+  int result = take_covered(spec, covered, err);
+  if (result < 0) return result;
 
   for (size_t i = 0; i < COUNT(scratch); i++) {
-    int result =
+    result =
         mount_tmpfs(scratch[i].path, scratch[i].mode,
                     spec->limits.memory_bytes / 4 * scratch[i].quarters, err);
     if (result < 0) return result;
   }
+  result = put_covered(spec, covered, err);
+  if (result < 0) return result;
 
   if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) <
       0)
@@ -219,7 +254,7 @@ static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
 /* The launcher's other boxes, its engine and its keeper: a fork has copies of
  * all their descriptors, and as long as it has them their ends do not show. */
 static void close_foreign(const struct box_spec* spec, int socket_fd) {
-  int keep[GBX_MSG_FDS + 2] = {socket_fd, spec->root_fd};
+  int keep[GBX_MSG_FDS + 2] = {socket_fd, spec->root->ns_fd};
   int count = 2;
   for (int i = 0; i < spec->procs_count; i++)
     keep[count++] = spec->procs_fd[i];

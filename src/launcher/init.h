@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "common/wire.h"
+#include "launcher/root.h"
 
 /* A BPF program as seccomp(2) takes it. */
 struct filter {
@@ -15,7 +16,7 @@ struct filter {
 
 /* All that init and the payload need to know, set before the fork. */
 struct box_spec {
-  int root_fd;                   /* mount namespace of the prepared root */
+  const struct root_image* root;
   int procs_fd[GBX_MSG_FDS];     /* cgroup.procs to join by */
   int procs_count;               /* 0: no cgroup */
   struct gbx_wire_limits limits; /* sizes of tmpfs; pids without a cgroup */

@@ -66,7 +66,7 @@ static const struct gbx_wire_limits ready_limits = {
 struct root {
   struct root* next;
   uint32_t id;
-  int ns_fd;
+  struct root_image image;
   bool ready_disabled; /* making one failed; a run has to succeed first */
 };
 
@@ -217,8 +217,7 @@ static void add_root(uint32_t id, int entries_fd) {
     return;
   }
   root->id = id;
-  root->ns_fd = root_prepare(entries_fd, open_root_part, &err);
-  if (root->ns_fd < 0) {
+  if (root_prepare(entries_fd, open_root_part, &root->image, &err) < 0) {
     free(root);
   } else {
     root->next = launcher.roots;
@@ -306,7 +305,7 @@ static struct box* make_box(const struct root* root, bool with_leaf,
   struct box_parts parts = {
       .root = root->id,
       .leaf_fds = &leaf_fds,
-      .spec = {.root_fd = root->ns_fd,
+      .spec = {.root = &root->image,
                .limits = *limits,
                .payload_filter = &launcher.payload_filter,
                .init_filter = &launcher.init_filter,

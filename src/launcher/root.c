@@ -170,12 +170,14 @@ static int make_file(const char* path, const void* data, size_t size,
   return 0;
 }
 
-static int attach(int tree_fd, const char* target, struct gbx_err* err) {
+int root_attach(int tree_fd, const char* target, struct gbx_err* err) {
   struct stat info;
   if (fstat(tree_fd, &info) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "fstat", "%s", target);
-  int result = S_ISDIR(info.st_mode) ? make_dir(target, err)
-                                     : make_file(target, "", 0, err);
+  int result = make_parents(target, err);
+  if (result < 0) return result;
+  result = S_ISDIR(info.st_mode) ? make_dir(target, err)
+                                 : make_file(target, "", 0, err);
   if (result < 0) return result;
   if (sys_move_mount(tree_fd, AT_FDCWD, target) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "move_mount", "%s", target);
@@ -189,7 +191,7 @@ static int make_entry(const struct entry* entry, struct gbx_err* err) {
     case ENTRY_DIR:
       return make_dir(entry->target, err);
     case ENTRY_BIND:
-      return attach(entry->tree_fd, entry->target, err);
+      return root_attach(entry->tree_fd, entry->target, err);
     case ENTRY_SYMLINK:
       if (symlink(entry->source, entry->target) < 0)
         return gbx_fail(err, GBX_E_SETUP, errno, "symlink", "%s",
@@ -238,7 +240,7 @@ static int build(const struct plan* plan, struct gbx_err* err) {
       return gbx_fail(err, GBX_E_SETUP, errno, "symlink", "%s",
                       standard_links[i][0]);
   for (size_t i = 0; i < DEVICE_COUNT; i++) {
-    result = attach(plan->device_fd[i], devices[i], err);
+    result = root_attach(plan->device_fd[i], devices[i], err);
     if (result < 0) return result;
     /* Not nodev, or they could not be opened. */
     result = mount_add_flags(devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
@@ -251,7 +253,7 @@ static int build(const struct plan* plan, struct gbx_err* err) {
   }
   /* Mounting a procfs needs a fully visible one in the same mount namespace:
    * this one, which each box unmounts once it has its own. */
-  result = attach(plan->proc_fd, ROOT_HIDDEN_PROC, err);
+  result = root_attach(plan->proc_fd, ROOT_HIDDEN_PROC, err);
   if (result < 0) return result;
   /* Last: the tmpfs belongs to the box's uid, so only the mount flag keeps the
    * box from writing into it. */
@@ -303,12 +305,49 @@ static int build_in_child(const struct plan* plan, struct gbx_err* err) {
   return result;
 }
 
+static bool is_covered(const char* target) {
+  static const char* const own[] = {"/tmp/", "/home/user/", "/dev/shm/"};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    if (strncmp(target, own[i], strlen(own[i])) == 0) return true;
+  return false;
+}
+
+static int list_covered(const struct plan* plan, char** ret_list,
+                        struct gbx_err* err) {
+  size_t size = 1;
+  for (size_t i = 0; i < plan->count; i++)
+    if (is_covered(plan->entries[i].target))
+      size += strlen(plan->entries[i].target) + 1;
+  if (size == 1) return 0;
+  char* list = calloc(1, size);
+  if (list == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "root");
+  *ret_list = list;
+  for (size_t i = 0; i < plan->count; i++)
+    if (is_covered(plan->entries[i].target))
+      list = stpcpy(list, plan->entries[i].target) + 1;
+  return 0;
+}
+
 int root_prepare(int entries_fd, root_open_tree open_tree,
-                 struct gbx_err* err) {
+                 struct root_image* ret_image, struct gbx_err* err) {
   struct plan plan = {.proc_fd = -1, .device_fd = {-1, -1, -1, -1, -1}};
+  *ret_image = (struct root_image){.ns_fd = -1};
   int result = read_plan(entries_fd, &plan, err);
+  if (result == 0) result = list_covered(&plan, &ret_image->covered, err);
   if (result == 0) result = open_trees(&plan, open_tree, err);
   if (result == 0) result = build_in_child(&plan, err);
   close_plan(&plan);
-  return result;
+  if (result < 0) {
+    root_image_done(ret_image);
+    return result;
+  }
+  ret_image->ns_fd = result;
+  return 0;
+}
+
+void root_image_done(struct root_image* image) {
+  fd_close(&image->ns_fd);
+  free(image->covered);
+  image->covered = NULL;
 }

@@ -14,8 +14,22 @@
  * Returns the descriptor. */
 typedef int (*root_open_tree)(const char* path, struct gbx_err* err);
 
+/* A prepared root. */
+struct root_image {
+  int ns_fd; /* its mount namespace */
+  /* Targets that the box's own tmpfs mounts would hide, NUL-terminated one
+   * after the other and an empty one at the end; NULL if there are none. */
+  char* covered;
+};
+
 /* Builds the root that the records in memfd `entries_fd` describe, in a mount
- * namespace of its own, and returns that namespace's descriptor. */
-int root_prepare(int entries_fd, root_open_tree open_tree, struct gbx_err* err);
+ * namespace of its own. */
+int root_prepare(int entries_fd, root_open_tree open_tree,
+                 struct root_image* ret_image, struct gbx_err* err);
+void root_image_done(struct root_image* image);
+
+/* Attaches a tree at `target`, a folder or file that is made with the folders
+ * above it. */
+int root_attach(int tree_fd, const char* target, struct gbx_err* err);
 
 #endif  // SRC_LAUNCHER_ROOT_H_

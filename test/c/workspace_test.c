@@ -6,12 +6,16 @@
 #include "engine/workspace.h"
 
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 
@@ -306,6 +310,34 @@ static void prepare_mounts(void) {
 
 static void test_mounts(void) {
   run_in_child(prepare_mounts, "no mount namespaces here");
+}
+
+/* What a kernel before 5.6 and some containers' filters do. */
+static void prepare_without_openat2(void) {
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {.len = 4, .filter = filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+    _exit(77);
+  const char* temp_dir = in_scratch("no-openat2");
+  MUST(mkdir(temp_dir, 0755) == 0);
+  struct gbx__workspace got = {.fd = -7};
+  struct gbx_err err = {0};
+  EXPECT(gbx__workspace_prepare(NULL, temp_dir, &got, &err) == -ENOSYS);
+  EXPECT(err.code == GBX_E_UNSUPPORTED && strcmp(err.op, "openat2") == 0);
+  EXPECT(rmdir(temp_dir) == 0); /* nothing is left in it */
+  err.code = 0;
+  EXPECT(prepare(in_scratch("new"), &got, &err) == -ENOSYS);
+  EXPECT(err.code == GBX_E_UNSUPPORTED && got.fd == -7);
+}
+
+static void test_without_openat2(void) {
+  run_in_child(prepare_without_openat2, "no seccomp here");
 }
 
 /* ---- Files -----------------------------------------------------------------
@@ -760,6 +792,8 @@ int main(void) {
            test_closed_folders);
   run_test("WS-20 mounts of refused folders and filesystems are refused",
            test_mounts);
+  run_test("HST-16 a kernel without openat2 is refused by name",
+           test_without_openat2);
 
   run_in_ws("WS-01 paths that leave the workspace or name no file are refused",
             test_paths);

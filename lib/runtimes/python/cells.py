@@ -7,6 +7,7 @@ from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from _frozen_importlib import BuiltinImporter
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
 from _thread import get_ident
+from os import getpid
 from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 
 import sources
@@ -58,7 +59,7 @@ def make_main():
     """
     main = type(sys)("__main__")
     # Until Python 3.13 the main module has it from the start.
-    if hasattr(sys.modules.get("__main__"), "__annotations__"):
+    if "__annotations__" in vars(sys.modules["__main__"]):
         main.__annotations__ = {}
     main.__builtins__ = builtins
     main.__loader__ = BuiltinImporter
@@ -213,7 +214,8 @@ class Runner:
         return value
 
     def close(self):
-        if self.awaiting is not None:
+        # Not in a forked child: the loop's epoll instance is its parent's too.
+        if self.awaiting is not None and self.channel.owner == getpid():
             failure = attempt(self.awaiting.close)
             if failure is not None:
                 describe(failure, None)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rich results: from an object to a bundle of MIME types, and off."""
 
-from binascii import b2a_base64
-
 import figures
 from channel import RESULT, to_json
 
@@ -139,6 +137,7 @@ def encode(mime, data):
     if isinstance(data, (bytes, bytearray, memoryview)):
         if is_text:
             return str(data, "utf-8", "replace")
+        from binascii import b2a_base64
         return b2a_base64(data, newline=False).decode("ascii")
     if is_json:
         return encode_json(data)

@@ -18,9 +18,11 @@ plain_hooks = (sys.__excepthook__, sys.excepthook)
 def prepare():
     """Send each line on as it is printed, though stdout is a pipe (P04)."""
     for name in ("stdout", "stderr"):
-        stream = originals[name]
-        if stream is not None:
-            stream.reconfigure(line_buffering=True)
+        # There is none if the descriptor is closed, or the user's
+        # sitecustomize has put something else in its place.
+        reconfigure = getattr(originals[name], "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True)
 
 
 def restore():

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Rows E of the public cases: rich results of Python.
+
+const assert = require('node:assert/strict');
+const { open, outside, packagedPython, skip, test } = require('../helpers/harness.js');
+const { forms } = require('../helpers/forms.js');
+
+const pngSignature = '89504e470d0a1a0a';
+
+function isPng(result) {
+  return result.png?.subarray(0, 8).toString('hex') === pngSignature;
+}
+
+// ---- P16 -------------------------------------------------------------------
+
+const lastExpressions = [
+  { code: '1+1;  # note', texts: [] },
+  { code: '1+1  # ends with ;', texts: ['2'] },
+  { code: '1+1;\n\n# tail', texts: [] },
+  { code: "'a;'", texts: ["'a;'"] },
+  { code: 'x = 1; x + 1', texts: ['2'] },
+  { code: 'None', texts: [] },
+  { code: 'x = 5', texts: [] },
+  { code: '1\n2', texts: ['2'] },
+];
+
+for (const { name, begin } of forms) {
+  test(`P16 only a semicolon that ends the code suppresses its last expression ${name}`, async (t) => {
+    const run = await begin(await open(t));
+    for (const { code, texts } of lastExpressions) {
+      const result = await run(code);
+      assert.deepEqual(
+        result.results.map(({ text }) => text),
+        texts,
+        code,
+      );
+      assert.equal(result.stdout, '', code);
+      assert.equal(result.exitCode, 0, code);
+    }
+  });
+}
+
+// ---- P17 -------------------------------------------------------------------
+
+const mimeBundles = `class R:
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {'text/html': '<b>x</b>', 'image/png': b'\\x89PNG\\r\\n\\x1a\\n'}, {'image/png': {'width': 1}}
+class S:
+    def _repr_png_(self): return b'\\x89PNG', {'width': 1}
+display(R())
+S()`;
+
+for (const { name, begin } of forms) {
+  test(`P17 _repr_mimebundle_ and pairs of data and metadata are understood ${name}`, async (t) => {
+    const run = await begin(await open(t));
+    const result = await run(mimeBundles);
+    assert.equal(result.stderr, '');
+    assert.equal(result.stdout, '');
+    assert.equal(result.exitCode, 0);
+    assert.equal(result.results.length, 2);
+    const [bundle, png] = result.results;
+    assert.equal(bundle.html, '<b>x</b>');
+    assert.equal(bundle.png.toString('hex'), '89504e470d0a1a0a');
+    assert.match(bundle.text, /^<__main__\.R object at 0x[0-9a-f]+>$/);
+    assert.equal(png.png.toString('hex'), '89504e47');
+    assert.match(png.text, /^<__main__\.S object at 0x[0-9a-f]+>$/);
+  });
+
+  test(`every form of a value arrives, in the order of display() ${name}`, async (t) => {
+    const run = await begin(await open(t));
+    const result = await run(`
+class Rich:
+    def __repr__(self): return 'rich'
+    def _repr_html_(self): return '<i>é</i>'
+    def _repr_markdown_(self): return '*m*'
+    def _repr_svg_(self): return '<svg/>'
+    def _repr_latex_(self): return '$x$'
+    def _repr_json_(self): return {'a': [1, None]}
+    def _repr_jpeg_(self): return b'\\xff\\xd8\\xff'
+display('first', 2)
+print('between')
+Rich()`);
+    assert.equal(result.stdout, 'between\n');
+    const [first, second, rich, ...others] = result.results;
+    assert.deepEqual(others, []);
+    assert.equal(first.text, "'first'");
+    assert.equal(second.text, '2');
+    assert.equal(rich.text, 'rich');
+    assert.equal(rich.html, '<i>é</i>');
+    assert.equal(rich.markdown, '*m*');
+    assert.equal(rich.svg, '<svg/>');
+    assert.equal(rich.latex, '$x$');
+    assert.deepEqual(JSON.parse(rich.json), { a: [1, null] });
+    assert.equal(rich.jpeg.toString('hex'), 'ffd8ff');
+    assert.equal(rich.png, null);
+  });
+}
+
+test('results that were displayed before an exception or a time limit are kept', async (t) => {
+  const sandbox = await open(t);
+  const failing = await sandbox.runCode("display('kept')\n1/0");
+  assert.deepEqual(
+    failing.results.map(({ text }) => text),
+    ["'kept'"],
+  );
+  assert.equal(failing.error.name, 'ZeroDivisionError');
+  const stopped = await sandbox.runCode("display('kept')\nwhile True: pass", {
+    timeoutS: 1,
+  });
+  assert.equal(stopped.fault.type, 'timeout');
+  assert.deepEqual(
+    stopped.results.map(({ text }) => text),
+    ["'kept'"],
+  );
+});
+
+// ---- P18 -------------------------------------------------------------------
+
+// matplotlib is Debian's python3-matplotlib, which belongs to its python alone.
+async function openWithMatplotlib(t) {
+  const has =
+    packagedPython &&
+    outside([packagedPython, '-c', 'import matplotlib']).exitCode === 0;
+  if (!has) {
+    skip(t, 'python3-matplotlib is not installed');
+    return undefined;
+  }
+  return open(t, { runtimes: { python: packagedPython } });
+}
+
+const plot = `import matplotlib.pyplot as plt
+fig, ax = plt.subplots(); ax.plot([1, 3, 2])
+plt.show()`;
+
+test('P18 a figure comes once, with the cell that made or named it', async (t) => {
+  const sandbox = await openWithMatplotlib(t);
+  if (!sandbox) return;
+  const kernel = await sandbox.kernel();
+
+  const shown = await kernel.runCode(plot);
+  assert.equal(shown.stderr, '');
+  assert.equal(shown.exitCode, 0);
+  assert.deepEqual(shown.results.map(isPng), [true]);
+
+  const other = await kernel.runCode('1 + 1');
+  assert.deepEqual(
+    other.results.map(({ text, png }) => [text, png]),
+    [['2', null]],
+  );
+
+  const named = await kernel.runCode('fig');
+  assert.deepEqual(named.results.map(isPng), [true]);
+
+  const both = await kernel.runCode('fig, ax = plt.subplots(); fig');
+  assert.deepEqual(both.results.map(isPng), [true]);
+  assert.equal(both.stderr, '');
+});
+
+test('P18 runCode gives a figure once, shown or not', async (t) => {
+  const sandbox = await openWithMatplotlib(t);
+  if (!sandbox) return;
+  for (const code of [plot, plot.replace('plt.show()', '')]) {
+    const { stderr, exitCode, results } = await sandbox.runCode(code);
+    assert.equal(stderr, '', code);
+    assert.equal(exitCode, 0, code);
+    assert.deepEqual(results.filter(isPng).length, 1, code);
+  }
+});
