@@ -55,8 +55,8 @@ static void note(struct removal* removal, int sys_errno, const char* op,
 static int check_folder(int fd, mode_t* ret_mode) {
   struct statx st;
   if (statx(fd, "", AT_EMPTY_PATH, STATX_MODE, &st) < 0) return -errno;
-  /* Another mount is somebody's: even a bind mount of the same filesystem,
-   * which st_dev would not tell. */
+  /* Another mount is somebody's, be it of the same filesystem. rmdir refuses it
+   * before it comes to this, but not what is mounted or moved here since. */
   if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) return -EBUSY;
   *ret_mode = st.stx_mode;
   return 0;

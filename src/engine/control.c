@@ -11,6 +11,10 @@
 #include "engine/internal.h"
 
 #define FRAME_MAX (64u << 20)
+/* Bodies of results, per run or cell, and their number, as in lib/frames.js. */
+#define RESULT_BUDGET (256u << 20)
+#define RESULT_COUNT  1000
+#define READ_COST     1024
 
 static uint32_t little_endian(const uint8_t* bytes) {
   return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
@@ -22,7 +26,25 @@ static void put_little_endian(uint8_t* bytes, uint32_t value) {
     bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* The header is complete. Results beyond the cell's budget are read away. */
+/* Whether JavaScript gets this frame. What goes beyond is read away: frames
+ * wait in the host's memory until JavaScript takes them, so a flood of small
+ * results or of DONEs would fill it. */
+static bool is_wanted(struct gbx__control* control, size_t size) {
+  if (control->type == GBX_FRAME_DONE) {
+    bool first = !control->done_came;
+    control->done_came = true;
+    return first;
+  }
+  if (size > control->budget || control->results_left == 0) {
+    control->dropped = true;
+    return false;
+  }
+  control->budget -= size;
+  control->results_left--;
+  return true;
+}
+
+/* The header is complete. */
 static bool begin_body(struct gbx__control* control) {
   size_t size = little_endian(control->head);
   control->type = little_endian(control->head + 4);
@@ -31,21 +53,29 @@ static bool begin_body(struct gbx__control* control) {
     return false;
   control->body_size = size;
   control->body_have = 0;
-  if (control->type == GBX_FRAME_RESULT) {
-    if (size > control->budget) {
-      control->dropped = true;
-      control->body = NULL;
-      return true;
-    }
-    control->budget -= size;
-  }
+  control->body = NULL;
+  if (!is_wanted(control, size)) return true;
   /* One more: an empty body is no NULL, and text may be terminated. */
   control->body = malloc(size + 1);
   return control->body != NULL;
 }
 
-enum gbx__control_event gbx__control_read(struct gbx__control* control) {
-  for (;;) {
+void gbx__control_begin(struct gbx__control* control) {
+  control->budget = RESULT_BUDGET;
+  control->results_left = RESULT_COUNT;
+  control->done_came = false;
+  control->dropped = false;
+}
+
+/* A read of few bytes costs as much as one of many. */
+static void spend(size_t* share, size_t count) {
+  size_t cost = count < READ_COST ? READ_COST : count;
+  *share -= cost < *share ? cost : *share;
+}
+
+enum gbx__control_event gbx__control_read(struct gbx__control* control,
+                                          size_t* share) {
+  while (*share > 0) {
     uint8_t away[4096];
     uint8_t* into;
     size_t want;
@@ -61,6 +91,7 @@ enum gbx__control_event gbx__control_read(struct gbx__control* control) {
         want == 0 ? 0 : RETRY(recv(control->fd, into, want, MSG_DONTWAIT));
     if (count < 0) return errno == EAGAIN ? CONTROL_NOTHING : CONTROL_END;
     if (count == 0 && want > 0) return CONTROL_END;
+    spend(share, (size_t)count);
     if (control->head_size < sizeof control->head) {
       control->head_size += (size_t)count;
       if (control->head_size == sizeof control->head && !begin_body(control))
@@ -74,6 +105,7 @@ enum gbx__control_event gbx__control_read(struct gbx__control* control) {
     if (control->body != NULL) return CONTROL_FRAME;
     gbx__control_next(control); /* a dropped one */
   }
+  return CONTROL_NOTHING;
 }
 
 void gbx__control_next(struct gbx__control* control) {

@@ -195,20 +195,26 @@ struct gbx__control {
   uint8_t* body;
   size_t body_size, body_have;
   uint32_t type;
-  size_t budget; /* for the bodies of this cell's results */
-  bool dropped;  /* a result went over it */
+  size_t budget;         /* for the bodies of this cell's results */
+  unsigned results_left; /* that it may still send */
+  bool dropped;          /* a result went over one of them */
+  bool done_came;
 };
 
 enum gbx__control_event {
-  CONTROL_NOTHING, /* no whole frame is there */
+  CONTROL_NOTHING, /* no whole frame is there, or the share is used up */
   CONTROL_FRAME,
   CONTROL_END,
   CONTROL_FAULT, /* no driver sends this */
 };
 
-/* Reads up to the end of one frame. After CONTROL_FRAME `type`, `body` and
- * `body_size` are valid until gbx__control_next. */
-enum gbx__control_event gbx__control_read(struct gbx__control* control);
+/* Before the first frame of a run or of a cell. */
+void gbx__control_begin(struct gbx__control* control);
+/* Reads up to the end of one frame, and no more than about `share` bytes, which
+ * it counts down. After CONTROL_FRAME `type`, `body` and `body_size` are valid
+ * until gbx__control_next. */
+enum gbx__control_event gbx__control_read(struct gbx__control* control,
+                                          size_t* share);
 void gbx__control_next(struct gbx__control* control);
 /* Queues a CELL frame and writes what the socket takes. */
 int gbx__control_send(struct gbx__control* control, const void* body,

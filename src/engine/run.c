@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "common/fd.h"
@@ -36,8 +37,9 @@
 #define KILL_PATIENCE_MS 5000
 /* A kernel's driver closed its socket: time for its exit to be reported. */
 #define EXIT_PATIENCE_MS 500
-/* Bodies of results, per run or cell. */
-#define RESULT_BUDGET (256u << 20)
+/* What is read of one stream at a time: a loud box must not starve deadlines
+ * and the other boxes. */
+#define LOUD_SHARE (1u << 20)
 
 struct gbx_run* gbx__run_find(struct gbx_engine* engine, uint32_t id) {
   struct gbx_run* run = engine->runs;
@@ -112,8 +114,7 @@ static void on_output(uv_poll_t* poll, int status, int events) {
   (void)events;
   struct gbx_run* run = poll->data;
   int stream = poll == run->output[GBX_STDOUT].poll ? GBX_STDOUT : GBX_STDERR;
-  /* A bounded share, or one loud box would starve deadlines and the others. */
-  if (!read_output(run, stream, 1u << 20))
+  if (!read_output(run, stream, LOUD_SHARE))
     gbx__poll_close(&run->output[stream].poll);
 }
 
@@ -178,9 +179,9 @@ static void lose_control(struct gbx_run* run, bool fault) {
                        fault ? 0 : EXIT_PATIENCE_MS, 0);
 }
 
-static void read_control(struct gbx_run* run) {
+static void read_control(struct gbx_run* run, size_t share) {
   for (;;) {
-    enum gbx__control_event event = gbx__control_read(&run->control);
+    enum gbx__control_event event = gbx__control_read(&run->control, &share);
     if (event == CONTROL_NOTHING) return;
     if (event != CONTROL_FRAME) {
       lose_control(run, event == CONTROL_FAULT);
@@ -196,7 +197,8 @@ static void on_control(uv_poll_t* poll, int status, int events) {
   if (status == 0 && (events & UV_WRITABLE) != 0 &&
       !gbx__control_flush(&run->control))
     poll_control(run);
-  if (status != 0 || (events & UV_READABLE) != 0) read_control(run);
+  if (status != 0 || (events & UV_READABLE) != 0)
+    read_control(run, LOUD_SHARE);
 }
 
 /* ---- Ending ------------------------------------------------------------ */
@@ -378,7 +380,7 @@ static void end_box(struct gbx_run* run) {
     gbx__poll_close(&run->output[i].poll);
     if (run->output[i].fd >= 0) (void)read_output(run, i, SIZE_MAX);
   }
-  if (run->control.fd >= 0) read_control(run);
+  if (run->control.fd >= 0) read_control(run, SIZE_MAX);
   gbx__control_close(&run->control);
   if (run->scanning) return; /* a cell's scan goes on to conclude */
   if (ran && run->before != NULL && find_failure(run) == NULL)
@@ -471,8 +473,7 @@ static void send_cell(struct gbx_run* run) {
   struct gbx_err err = {0};
   run->cell_active = true;
   run->cell_start_ns = uv_hrtime();
-  run->control.budget = RESULT_BUDGET;
-  run->control.dropped = false;
+  gbx__control_begin(&run->control);
   if (run->control.fd < 0) return; /* it died: its END reports the cell */
   set_deadline(run, cell->timeout_ms);
   poll_output(run, true);
@@ -549,6 +550,11 @@ static int open_output(struct gbx_run* run, int stream, int* ret_write_fd,
   struct gbx__capture* capture = &run->output[stream];
   capture->fd = pair[0];
   *ret_write_fd = pair[1];
+  /* A pipe is its maker's, mode 0600, and root's boxes are another user: there
+   * `echo x > /dev/stdout`, which opens it anew, would be EACCES. Nobody else
+   * gains by it, since a pipe has no name but in /proc/<pid>/fd. */
+  if (fchmod(pair[1], 0666) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "fchmod", "output");
   capture->poll = gbx__poll_new(run->engine, capture->fd, run);
   if (capture->poll == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "output");
@@ -565,7 +571,7 @@ static int open_control(struct gbx_run* run, int* ret_driver_fd,
   run->control.poll = gbx__poll_new(run->engine, run->control.fd, run);
   if (run->control.poll == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "control");
-  run->control.budget = RESULT_BUDGET;
+  gbx__control_begin(&run->control);
   if (run->kernel) return 0;
   int result = gbx__control_send(&run->control, run->cell.data, run->cell.size,
                                  true, err);

@@ -292,12 +292,8 @@ static const uint32_t ioctl_refused[] = {TIOCSTI, TIOCLINUX};
  * file, a process or a socket. */
 static const struct call_group init_groups[] = {
     {ALLOW,
-     "brk clock_gettime clock_nanosleep close epoll_ctl epoll_pwait "
-     "epoll_wait exit exit_group fcntl getpid getppid getrusage gettid kill "
-     "munmap nanosleep pidfd_send_signal poll ppoll pselect6 read readv "
-     "recvfrom recvmsg restart_syscall rt_sigaction rt_sigpending "
-     "rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait sendmsg "
-     "sendto shutdown tgkill wait4 waitid write writev"},
+     "close exit exit_group getrusage recvmsg restart_syscall rt_sigreturn "
+     "sendmsg waitid"},
 };
 
 /* ---- Compiling ---------------------------------------------------------- */

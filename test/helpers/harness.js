@@ -117,22 +117,43 @@ function mounts() {
   return fs.readFileSync('/proc/self/mountinfo', 'utf8');
 }
 
-// Where the leaves of one hierarchy are made: the same in each.
-const leafController = 'memory';
+/**
+ * The folder of a v1 cgroup controller in which a keeper of this process makes
+ * its leaves; undefined where there is none that it may write to.
+ */
+function cgroupFolder(controller) {
+  const has = (list) => list.split(',').includes(controller);
+  const [, own] =
+    fs
+      .readFileSync('/proc/self/cgroup', 'utf8')
+      .split('\n')
+      .map((line) => /^\d+:([^:]+):(.*)$/.exec(line)?.slice(1))
+      .find((entry) => entry && has(entry[0])) ?? [];
+  // In a container the root of the mount is the container's own cgroup.
+  const [root, mountPoint] =
+    mounts()
+      .split('\n')
+      .map((line) => /^\S+ \S+ \S+ (\S+) (\S+) .* - cgroup \S+ (\S+)$/.exec(line)?.slice(1))
+      .find((entry) => entry && has(entry[2])) ?? [];
+  if (own === undefined || root === undefined) return undefined;
+  const folder = path.join(mountPoint, root === '/' ? own : own.replace(root, ''));
+  try {
+    fs.accessSync(folder, fs.constants.W_OK);
+    return folder;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether this host and user give limits of memory and cpus by cgroups. */
+const hasCgroups = ['memory', 'pids', 'cpu', 'cpuacct'].every(cgroupFolder);
 
 /** Paths of the cgroup leaves that the keepers of process `pid` made. */
-function leaves(pid = process.pid, controller = leafController) {
-  const found = [];
-  for (const line of fs.readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n')) {
-    const [, controllers, own] = line.split(':');
-    if (!controllers.split(',').includes(controller)) continue;
-    const dir = path.join('/sys/fs/cgroup', controller, own);
-    if (!fs.existsSync(dir)) continue;
-    const prefix = `gbx-${pid}-`;
-    const names = fs.readdirSync(dir).filter((name) => name.startsWith(prefix));
-    found.push(...names.map((name) => path.join(dir, name)));
-  }
-  return found;
+function leaves(pid = process.pid, controller = 'memory') {
+  const folder = cgroupFolder(controller);
+  if (!folder) return [];
+  const names = fs.readdirSync(folder).filter((name) => name.startsWith(`gbx-${pid}-`));
+  return names.map((name) => path.join(folder, name));
 }
 
 function descriptors() {
@@ -231,6 +252,7 @@ module.exports = {
   descendants,
   eventually,
   glovebox,
+  hasCgroups,
   isRoot,
   leaves,
   mustRun,

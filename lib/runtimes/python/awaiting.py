@@ -11,19 +11,20 @@ import asyncio
 loop = None
 
 
-def complete(coroutine):
-    """Run a cell's coroutine to its end and return its value."""
+def complete(function, *arguments):
+    """Call a coroutine function and return its value."""
     global loop
     if loop is None or loop.is_closed():
         loop = asyncio.new_event_loop()
-    task = loop.create_task(coroutine)
+    task = loop.create_task(function(*arguments))
     try:
         return loop.run_until_complete(task)
     finally:
         if not task.done():
-            # The code stopped the loop, or a signal handler raised in it.
+            # Interrupted, or the code stopped the loop: like asyncio.run().
             task.cancel()
-        elif not task.cancelled():
+            loop.run_until_complete(asyncio.wait([task]))
+        if not task.cancelled():
             # It is raised already: not to be logged as never retrieved.
             task.exception()
 

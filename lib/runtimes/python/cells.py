@@ -81,7 +81,13 @@ class Runner:
         self.futures = 0
         self.publisher = None
         self.awaiting = None
-        self.builtins = dict(vars(builtins), display=self.display)
+        vars(builtins)["display"] = self.display
+        # What is put back before each cell if it is missing.
+        self.essentials = [
+            (vars(builtins), dict(vars(builtins))),
+            (vars(self.main), dict(vars(self.main))),
+            (sys.modules, {"__main__": self.main}),
+        ]
         self.importing = {name: getattr(sys, name) for name in
                           ("meta_path", "modules", "path", "path_hooks")}
         streams.prepare()
@@ -129,10 +135,12 @@ class Runner:
         self.restore()
         failure = attempt(self.execute, cell["code"], name)
         undrawn = attempt(self.display_figures)
+        if failure is None:
+            failure = undrawn
         # From here on no signal handler of the code may cut in: the cell would
         # get no answer, or two.
         signals = pthread_sigmask(SIG_BLOCK, valid_signals())
-        exit_code = self.answer(failure or undrawn, name)
+        exit_code = self.answer(failure, name)
         late = attempt(pthread_sigmask, SIG_SETMASK, signals)
         if late is not None:
             self.handle_late(late)
@@ -149,8 +157,9 @@ class Runner:
 
     def restore(self):
         """Undo what the cell before took from everybody (KRN-14)."""
-        for name, value in self.builtins.items():
-            vars(builtins).setdefault(name, value)
+        for namespace, values in self.essentials:
+            for name, value in values.items():
+                namespace.setdefault(name, value)
         for name, value in self.importing.items():
             if not isinstance(getattr(sys, name, None), type(value)):
                 setattr(sys, name, value)
@@ -204,7 +213,7 @@ class Runner:
         """Run code that awaits; all of it sees the running event loop."""
         import awaiting
         self.awaiting = awaiting
-        return guard(awaiting.complete, self.evaluate(codes))
+        return guard(awaiting.complete, self.evaluate, codes)
 
     async def evaluate(self, codes):
         for code in codes:
@@ -221,7 +230,7 @@ class Runner:
                 describe(failure, None)
         # The module is to go when the interpreter lets go of it, as a script's
         # does, for the sake of the code's finalizers.
-        self.main = None
+        self.main = self.essentials = None
 
 
 def guard(function, *arguments):

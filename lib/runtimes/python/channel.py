@@ -71,6 +71,8 @@ class Channel:
 
     def abandon(self):
         fd, self.fd = self.fd, -1
+        # In a child, another thread of the parent may seem to hold it.
+        self.lock = allocate_lock()
         if fd >= 0:
             try:
                 close(fd)

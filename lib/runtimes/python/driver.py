@@ -10,7 +10,7 @@ may spoil its own cell, not the next one, and never the driver's framing.
   - The driver's files are no modules of the interpreter. imports.py loads them
     under names like `<glovebox cells>`; they are not in sys.modules and see a
     private copy of the builtins. So `import results` in a cell finds the
-    workspace's results.py, and patching `builtins.compile` patches nothing here.
+    workspace's results.py, and patching builtins.compile patches nothing here.
   - An import statement in the driver's files finds the driver's files and the
     standard library, and never the workspace, whatever lies there or in
     sys.modules under that name.
@@ -38,7 +38,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def load_loader():
     """Load imports.py as it then loads the other files."""
     path = os.path.join(HERE, "imports.py")
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         source = file.read()
     loader = {"__name__": "glovebox.imports", "__file__": path,
               "__builtins__": dict(vars(builtins))}

@@ -19,7 +19,7 @@ def path_of(name):
 
 
 def read(name):
-    with open(path_of(name), encoding="utf-8") as file:
+    with open(path_of(name), "rb", 0) as file:
         return file.read()
 
 
@@ -53,8 +53,9 @@ def private_import(name, globals=None, locals=None, fromlist=(), level=0):
 def stdlib_path():
     """The folders of the standard library, without what the user may add."""
     home = os.path.dirname(os.__file__)
+    ends = "/lib-dynload", "/python%d%d.zip" % sys.version_info[:2]
     return [entry for entry in sys.path
-            if entry == home or entry.endswith((".zip", "/lib-dynload"))]
+            if entry == home or entry.endswith(ends)]
 
 
 STDLIB = stdlib_path()

@@ -33,7 +33,8 @@ class Publisher:
         for each in objects:
             bundle = encode_bundle(each) if raw else bundle_of(
                 each, include, exclude)
-            bundle.setdefault("text/plain", text_of(each))
+            if "text/plain" not in bundle:
+                bundle["text/plain"] = text_of(each)
             self.publish({mime: data for mime, data in bundle.items()
                           if is_wanted(mime, include, exclude)})
             if figures.is_figure(each):

@@ -35,7 +35,11 @@ def restore():
         if originals[name] is None or is_usable(getattr(sys, name, None)):
             continue
         if not is_usable(originals[name]):
-            originals[name] = reopen(fd, originals[name])
+            try:
+                originals[name] = reopen(fd, originals[name])
+            except OSError:
+                # The code closed the descriptor too: the stream is lost.
+                continue
         setattr(sys, name, originals[name])
 
 

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Row P26 of the public cases; limits, what is in force of them, and faults.
+//
+// As root, with cgroup v1, all limits are the kernel's. A plain user, and root
+// elsewhere, has until "2 of 4" the count of processes only; the tests say so.
+
+const assert = require('node:assert/strict');
+const { hasCgroups, leaves, open, test } = require('../helpers/harness.js');
+const { forms } = require('../helpers/forms.js');
+const { askScript } = require('../helpers/host-script.js');
+
+const needsCgroup =
+  'by design: without a cgroup memory and cpus are not limited';
+
+// ---- P26 -------------------------------------------------------------------
+
+const touchMib = (mib) => `b = bytearray(${mib} * 2**20)
+for i in range(0, len(b), 4096): b[i] = 1
+print('done')`;
+
+for (const { name, begin } of forms) {
+  test(`P26 memory above the limit is fault "oom" and below it none ${name}`, async (t) => {
+    if (!hasCgroups) return t.skip(needsCgroup);
+    const sandbox = await open(t, { memoryMb: 128 });
+    const runBelow = await begin(sandbox);
+    const below = await runBelow(touchMib(40));
+    assert.equal(below.stdout, 'done\n');
+    assert.equal(below.exitCode, 0);
+    assert.equal(below.fault, null);
+
+    const runAbove = await begin(sandbox);
+    const above = await runAbove(touchMib(400));
+    assert.equal(above.stdout, '');
+    assert.equal(above.success, false);
+    assert.equal(above.fault.type, 'oom');
+    assert.match(above.fault.message, /memoryMb 128/);
+    assert.equal(above.exitCode, 137);
+    assert.equal(above.signal, 'SIGKILL');
+    assert.ok(above.durationMs < 10000, `${above.durationMs} ms`);
+  });
+}
+
+test('P26 a Kernel that ran out of memory is dead, and says why', async (t) => {
+  if (!hasCgroups) return t.skip(needsCgroup);
+  const kernel = await (await open(t, { memoryMb: 128 })).kernel();
+  await kernel.runCode(touchMib(400));
+  await assert.rejects(kernel.runCode('1'), {
+    code: 'ERR_SANDBOX_KERNEL_DEAD',
+    message: /exceeded memoryMb 128/,
+  });
+});
+
+test('P26 without a memory limit in force the same code ends well', async (t) => {
+  if (hasCgroups) return t.skip('by design: the limit is in force here');
+  const sandbox = await open(t, { memoryMb: 128 });
+  assert.equal(sandbox.limits.memoryMb, 'none');
+  const result = await sandbox.runCode(touchMib(400));
+  assert.equal(result.stdout, 'done\n');
+  assert.equal(result.fault, null);
+});
+
+test('oom in a child that nobody waits for is fault "oom" of the box', async (t) => {
+  if (!hasCgroups) return t.skip(needsCgroup);
+  const sandbox = await open(t, { memoryMb: 64 });
+  // The kernel kills the child only; the box goes with it.
+  const result = await sandbox.runCode(`import os, time
+if os.fork() == 0:
+    b = b'x' * (400 * 2**20)
+time.sleep(20)`);
+  assert.equal(result.fault.type, 'oom');
+  assert.ok(result.durationMs < 10000, `${result.durationMs} ms`);
+});
+
+test('files in /tmp, home and /dev/shm count as memory', async (t) => {
+  if (!hasCgroups) return t.skip(needsCgroup);
+  const sandbox = await open(t, { memoryMb: 64 });
+  for (const folder of ['/tmp', '/home/user', '/dev/shm']) {
+    const result = await sandbox.runCode(
+      `head -c 100000000 /dev/zero > ${folder}/big; echo "rc=$?"`,
+      { language: 'bash' },
+    );
+    // Either the file system is full or the box is out of memory.
+    const isFull = result.stdout === 'rc=1\n' && result.fault === null;
+    assert.ok(isFull || result.fault?.type === 'oom', folder);
+  }
+});
+
+// ---- Timeouts --------------------------------------------------------------
+
+for (const form of ['call', 'kernel']) {
+  test(`the deadline of a ${form} fires while the host's JavaScript is in a loop`, async (t) => {
+    const answer = await askScript(t, 'busy-host.js', { args: [form] });
+    assert.equal(answer.fault, 'timeout');
+    // It ran, and ended at 0.7 s: long before the two seconds of the loop.
+    assert.ok(answer.beats > 5, JSON.stringify(answer));
+    assert.ok(answer.lastBeatMs < 1300, JSON.stringify(answer));
+    assert.equal(answer.later, 0);
+  });
+}
+
+test('the shortest and the longest timeoutS work', async (t) => {
+  const sandbox = await open(t, { timeoutS: 31536000 });
+  assert.equal((await sandbox.run(['true'])).success, true);
+  const shortest = await sandbox.run(['sleep', '60'], { timeoutS: 0.001 });
+  assert.equal(shortest.fault.type, 'timeout');
+  const inherits = await sandbox.run(['true'], { timeoutS: null });
+  assert.equal(inherits.success, true);
+});
+
+test('timeoutS of a session is that of its calls, and a call may have another', async (t) => {
+  const sandbox = await open(t, { timeoutS: 0.5 });
+  const own = await sandbox.run(['sleep', '60']);
+  assert.equal(own.fault.type, 'timeout');
+  assert.match(own.fault.message, /after 0\.5 s \(timeoutS\)/);
+  assert.ok(own.durationMs >= 500 && own.durationMs < 5000);
+  const longer = await sandbox.run(['sleep', '1'], { timeoutS: 30 });
+  assert.equal(longer.exitCode, 0);
+  assert.equal(longer.fault, null);
+});
+
+// ---- Faults are facts ------------------------------------------------------
+
+test('an exit code that the program chose is just an exit code, 124 to 159', async (t) => {
+  const sandbox = await open(t);
+  const codes = Array.from({ length: 159 - 124 + 1 }, (_, index) => 124 + index);
+  for (const code of codes) {
+    const result = await sandbox.runCode(`exit ${code}`, { language: 'bash' });
+    assert.equal(result.exitCode, code);
+    assert.equal(result.fault, null, `exit ${code}`);
+    assert.equal(result.signal, null, `exit ${code}`);
+    assert.equal(result.error, null, `exit ${code}`);
+    assert.equal(result.success, false);
+  }
+});
+
+for (const { name, begin } of forms) {
+  test(`an exit code of python that looks like a fault is none ${name}`, async (t) => {
+    const run = await begin(await open(t));
+    for (const code of [124, 126, 127, 137, 139, 159]) {
+      const result = await run(`import sys; sys.exit(${code})`);
+      assert.equal(result.exitCode, code);
+      assert.equal(result.fault, null, `exit ${code}`);
+      assert.equal(result.signal, null, `exit ${code}`);
+    }
+  });
+}
+
+const unshareUsers =
+  'import ctypes; ctypes.CDLL(None).unshare(0x10000000); print("free")';
+
+test('a forbidden call of any process of the box is fault "escape_blocked"', async (t) => {
+  const sandbox = await open(t);
+  const attempts = {
+    itself: unshareUsers,
+    'a child': `import subprocess, sys, time
+subprocess.Popen([sys.executable, '-c', '''${unshareUsers}'''])
+time.sleep(20)`,
+    'a thread': `import threading, time
+def attempt():
+    ${unshareUsers}
+threading.Thread(target=attempt).start()
+time.sleep(20)`,
+    'a child whose parent ignores everything': `import signal, subprocess, sys, time
+for s in (signal.SIGTERM, signal.SIGINT, signal.SIGSYS): signal.signal(s, signal.SIG_IGN)
+subprocess.run(['setsid', sys.executable, '-c', '''${unshareUsers}'''])
+time.sleep(20)`,
+  };
+  for (const [who, code] of Object.entries(attempts)) {
+    const result = await sandbox.runCode(code);
+    assert.equal(result.fault?.type, 'escape_blocked', who);
+    assert.equal(result.exitCode, 159, who);
+    assert.equal(result.signal, 'SIGSYS', who);
+    assert.equal(result.stdout, '', who);
+    assert.ok(result.durationMs < 10000, who);
+  }
+});
+
+test('a forbidden call in a cell ends the Kernel', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const result = await kernel.runCode(unshareUsers);
+  assert.equal(result.fault.type, 'escape_blocked');
+  await assert.rejects(kernel.runCode('1'), {
+    code: 'ERR_SANDBOX_KERNEL_DEAD',
+    message: /forbids/,
+  });
+});
+
+test('SIGSYS and SIGKILL that the program sent itself are no fault of a limit', async (t) => {
+  const sandbox = await open(t);
+  const sigsys = await sandbox.runCode('kill -SYS $$', { language: 'bash' });
+  assert.equal(sigsys.exitCode, 159);
+  assert.equal(sigsys.signal, 'SIGSYS');
+  assert.equal(sigsys.fault, null);
+  const sigkill = await sandbox.runCode('kill -KILL $$', { language: 'bash' });
+  assert.equal(sigkill.fault.type, 'killed');
+  assert.equal(sigkill.exitCode, 137);
+  assert.equal(sigkill.signal, 'SIGKILL');
+  // kill -KILL of a child is the program's own affair.
+  const child = await sandbox.runCode('sleep 60 & kill -KILL $!; wait $!', {
+    language: 'bash',
+  });
+  assert.equal(child.exitCode, 137);
+  assert.equal(child.fault, null);
+});
+
+// ---- What is in force ------------------------------------------------------
+
+test('sandbox.limits says what this host enforces for this user', async (t) => {
+  const sandbox = await open(t, { cpus: 1 });
+  assert.deepEqual(
+    { ...sandbox.limits },
+    hasCgroups
+      ? { memoryMb: 'kernel', pids: 'kernel', cpus: 'kernel' }
+      : { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+  );
+  assert.ok(Object.isFrozen(sandbox.limits));
+});
+
+test('a limit that is lifted is null, and lifted', async (t) => {
+  const sandbox = await open(t, { memoryMb: null, pids: null, cpus: null });
+  assert.deepEqual(
+    { ...sandbox.limits },
+    { memoryMb: null, pids: null, cpus: null },
+  );
+  // Above what the defaults allow.
+  const result = await sandbox.runCode(`import threading
+bytearray(b'x') * (600 * 2**20)
+stop = threading.Event()
+threads = [threading.Thread(target=stop.wait) for _ in range(300)]
+for thread in threads: thread.start()
+stop.set()
+len(threads);
+print('done')`);
+  assert.equal(result.stderr, '');
+  assert.equal(result.stdout, 'done\n');
+});
+
+test('enforceLimits: false makes no cgroup and still counts processes', async (t) => {
+  const options = { enforceLimits: false, memoryMb: 64, pids: 20, cpus: 0.5 };
+  const sandbox = await open(t, options);
+  assert.deepEqual(
+    { ...sandbox.limits },
+    { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+  );
+  let during;
+  const before = new Set(leaves());
+  const result = await sandbox.runCode(
+    `b = bytearray(200 * 2**20)
+for i in range(0, len(b), 4096): b[i] = 1
+print(open('/proc/self/cgroup').read().count('gbx-'))`,
+    {
+      onStdout: () => {
+        during = leaves();
+      },
+    },
+  );
+  assert.equal(result.stdout, '0\n');
+  assert.deepEqual(
+    during.filter((leaf) => !before.has(leaf)),
+    [],
+  );
+});
+
+// ---- pids ------------------------------------------------------------------
+
+const forkBomb = `import errno, os, signal
+children = []
+try:
+    while len(children) < 200:
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        children.append(pid)
+except OSError as error:
+    print(errno.errorcode[error.errno], len(children))`;
+
+for (const enforceLimits of [true, false]) {
+  test(`pids bounds a fork bomb, which sees EAGAIN (enforceLimits ${enforceLimits})`, async (t) => {
+    const sandbox = await open(t, { pids: 24, enforceLimits });
+    const result = await sandbox.runCode(forkBomb);
+    const [, error, count] = /^(\w+) (\d+)\n$/.exec(result.stdout) ?? [];
+    assert.equal(error, 'EAGAIN', result.stdout + result.stderr);
+    // python is one, and init may be.
+    assert.ok(count >= 22 && count <= 23, `${count} children`);
+    assert.equal(result.exitCode, 0);
+    assert.equal(result.fault, null);
+    // The bomb took nothing from others.
+    assert.equal((await sandbox.run(['true'])).success, true);
+  });
+}
+
+test('threads count as processes do', async (t) => {
+  const sandbox = await open(t, { pids: 24 });
+  const result = await sandbox.runCode(`import threading
+stop = threading.Event()
+count = 0
+try:
+    while count < 200:
+        threading.Thread(target=stop.wait, daemon=True).start()
+        count += 1
+except RuntimeError as error:
+    print(error, count)`);
+  const count = /^can't start new thread (\d+)\n$/.exec(result.stdout)?.[1];
+  assert.ok(count >= 22 && count <= 23, result.stdout + result.stderr);
+});
+
+test('the processes of one box leave room in another', async (t) => {
+  const sandbox = await open(t, { pids: 24 });
+  let started;
+  const isFull = new Promise((resolve) => {
+    started = resolve;
+  });
+  const bomb = sandbox.runCode(`${forkBomb}\nsignal.pause()`, {
+    onStdout: started,
+    timeoutS: 20,
+  });
+  const closed = assert.rejects(bomb, { code: 'ERR_SANDBOX_CLOSED' });
+  await isFull;
+  const other = await sandbox.runCode(
+    'for i in 1 2 3 4 5 6 7 8; do sleep 0.1 & done; wait; echo ok',
+    { language: 'bash' },
+  );
+  assert.equal(other.stdout, 'ok\n');
+  await sandbox.close();
+  await closed;
+});
+
+// ---- cpus ------------------------------------------------------------------
+
+test('cpus bounds the processor time of all processes together', async (t) => {
+  if (!hasCgroups) return t.skip(needsCgroup);
+  const sandbox = await open(t, { cpus: 0.2 });
+  assert.equal(sandbox.limits.cpus, 'kernel');
+  const spin = `import os, time
+end = time.monotonic() + 1.5
+children = []
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        while time.monotonic() < end: pass
+        os._exit(0)
+    children.append(pid)
+for pid in children: os.waitpid(pid, 0)
+t = os.times()
+print(t.children_user + t.children_system)`;
+  const throttled = Number((await sandbox.runCode(spin)).stdout);
+  // 0.2 of 1.5 s, with the grain of the kernel's periods.
+  assert.ok(throttled > 0.1 && throttled < 0.6, `${throttled} s`);
+  const free = await open(t, { cpus: null });
+  assert.equal(free.limits.cpus, null);
+  const spent = Number((await free.runCode(spin)).stdout);
+  assert.ok(spent > 0.6, `${spent} s without a limit`);
+});
+
+test('usage says what a call used, where the host knows', async (t) => {
+  const sandbox = await open(t);
+  const { usage, durationMs } = await sandbox.runCode(`import time
+b = bytearray(100 * 2**20)
+for i in range(0, len(b), 4096): b[i] = 1
+end = time.process_time() + 0.3
+while time.process_time() < end: pass`);
+  assert.equal(usage.wallMs, durationMs);
+  if (hasCgroups) {
+    assert.ok(usage.cpuMs >= 300 && usage.cpuMs < durationMs * 2 + 100);
+    const mib = usage.maxMemoryBytes / 2 ** 20;
+    assert.ok(mib >= 100 && mib < 200, `${mib} MiB`);
+  } else {
+    assert.ok(usage.cpuMs === null || usage.cpuMs >= 300, `${usage.cpuMs}`);
+  }
+});
