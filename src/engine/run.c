@@ -323,6 +323,8 @@ static void scan(struct gbx__work* work) {
   /* A workspace that cannot be read has no changed files; the code may have
    * made it so, and its result is still due. */
   if (gbx__index_scan(&run->session->workspace, &job->index, NULL) < 0) return;
+  if (!job->compare)
+    gbx__index_settle(&run->session->workspace, job->index);
   if (job->compare && run->before != NULL)
     (void)gbx__index_diff(run->before, job->index, &run->files,
                           &run->file_count, NULL);

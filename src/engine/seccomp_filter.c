@@ -143,7 +143,7 @@ static const struct call_group payload_groups[] = {
      "arch_prctl execve execveat exit exit_group fork futex futex_requeue "
      "futex_wait futex_waitv futex_wake get_robust_list getcpu getpgid getpgrp "
      "getpid getppid getpriority getrlimit getrusage getsid gettid ioprio_get "
-     "ioprio_set kill pidfd_open pidfd_send_signal prctl prlimit64 "
+     "ioprio_set kill pidfd_open pidfd_send_signal prctl "
      "restart_syscall rseq sched_get_priority_max sched_get_priority_min "
      "sched_getaffinity sched_getattr sched_getparam sched_getscheduler "
      "sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam "
@@ -278,11 +278,23 @@ static const struct argument_rule argument_rules[] = {
     RULE(ALLOW, "seccomp", BITS(1, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0)),
 };
 
-/* ioctl is allowed but for these, EPERM: they put input into a terminal, which
- * a shell on the host may read. By the lower 16 bits, type and number: the
- * upper ones say size and direction, and no terminal request of these two
- * numbers has any. */
-static const uint32_t ioctl_refused[] = {TIOCSTI, TIOCLINUX};
+/* Calls that are allowed but for two values of one argument, EPERM. */
+struct exception {
+  const char* call;
+  unsigned argument;
+  uint32_t top_bit; /* those above it do not matter */
+  uint32_t refused[2];
+};
+
+static const struct exception exceptions[] = {
+    /* They put input into a terminal, which a shell on the host may read. By
+     * the lower 16 bits, type and number: the upper ones say size and
+     * direction, and no terminal request of these two numbers has any. */
+    {"ioctl", 1, 0x8000, {TIOCSTI, TIOCLINUX}},
+    /* The limits of pid 1. For this the kernel asks only whether it is the same
+     * user, which init is. */
+    {"prlimit64", 0, TOP_BIT, {1, 1}},
+};
 
 /* ---- init's calls ------------------------------------------------------- */
 
@@ -416,23 +428,24 @@ static int add_groups(const struct compiler* compiler,
   return 0;
 }
 
-/* A rule for each part of the ioctl requests, the parts disjoint and complete:
- * halves the space of the lower 16 bits, from `bit` down, until a part has
- * nothing refused in it or is one refused request. libseccomp has no "masked
- * unequal", and its plain "unequal" is true of a refused request with a bit set
- * above the 32nd. */
-static int add_ioctl_rules(const struct compiler* compiler, uint32_t mask,
-                           uint32_t value, uint32_t bit) {
-  size_t refused = 0;
-  for (size_t i = 0; i < sizeof ioctl_refused / sizeof ioctl_refused[0]; i++)
-    if ((ioctl_refused[i] & mask) == value) refused++;
-  if (refused == 0 || bit == 0) {
-    const struct argument_test part = BITS(1, mask, value);
-    return add_rule(compiler, refused == 0 ? ALLOW : REFUSE, "ioctl", &part, 1);
+/* A rule for each part of an argument's values, the parts disjoint and
+ * complete: halves the space, from `bit` down, until a part has nothing refused
+ * in it or is one refused value. libseccomp has no "masked unequal", and its
+ * plain "unequal" is true of a refused value with a bit set above the 32nd. */
+static int add_exception(const struct compiler* compiler,
+                         const struct exception* exception, uint32_t mask,
+                         uint32_t value, uint32_t bit) {
+  bool refused = (exception->refused[0] & mask) == value ||
+                 (exception->refused[1] & mask) == value;
+  if (!refused || bit == 0) {
+    const struct argument_test part = BITS(exception->argument, mask, value);
+    return add_rule(compiler, refused ? REFUSE : ALLOW, exception->call, &part,
+                    1);
   }
-  int result = add_ioctl_rules(compiler, mask | bit, value | bit, bit >> 1);
+  int result =
+      add_exception(compiler, exception, mask | bit, value | bit, bit >> 1);
   if (result < 0) return result;
-  return add_ioctl_rules(compiler, mask | bit, value, bit >> 1);
+  return add_exception(compiler, exception, mask | bit, value, bit >> 1);
 }
 
 static int add_payload_rules(const struct compiler* compiler) {
@@ -445,7 +458,12 @@ static int add_payload_rules(const struct compiler* compiler) {
     result = add_rule(compiler, rule->verdict, rule->call, rule->test, 2);
     if (result < 0) return result;
   }
-  return add_ioctl_rules(compiler, 0, 0, 0x8000);
+  for (size_t i = 0; i < sizeof exceptions / sizeof exceptions[0]; i++) {
+    result =
+        add_exception(compiler, &exceptions[i], 0, 0, exceptions[i].top_bit);
+    if (result < 0) return result;
+  }
+  return 0;
 }
 
 static bool action_available(uint32_t action) {

@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "common/fd.h"
-#include "common/remove_tree.h"
 #include "engine/internal.h"
 
 const struct gbx_err gbx__session_closed = {
@@ -380,7 +379,7 @@ struct remove_work {
 
 static void remove_tree(struct gbx__work* work) {
   struct remove_work* job = (struct remove_work*)work;
-  (void)gbx_remove_tree(AT_FDCWD, job->session->workspace.path, &job->err);
+  (void)gbx__workspace_remove(&job->session->workspace, &job->err);
 }
 
 static void finish_close(struct gbx_session* session,
@@ -488,7 +487,7 @@ void gbx__sessions_abandon(struct gbx_engine* engine,
        * that it was not told of must go here, since no worker may start. */
       if (session->has_workspace && session->workspace.temporary &&
           !keeper_knows)
-        (void)gbx_remove_tree(AT_FDCWD, session->workspace.path, NULL);
+        (void)gbx__workspace_remove(&session->workspace, NULL);
       finish_close(session, session->close_cb == NULL ? NULL : err);
     } else {
       session->closing = true; /* its job's end frees it */

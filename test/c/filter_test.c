@@ -240,6 +240,7 @@ static const char* expected(const char* call, uint64_t a0, uint64_t a1) {
                                                                       : "allow";
   if (strcmp(call, "personality") == 0)
     return (first & ~0x20008u) == 0 || first == 0xffffffff ? "allow" : "eperm";
+  if (strcmp(call, "prlimit64") == 0) return first == 1 ? "eperm" : "allow";
   if (strcmp(call, "seccomp") == 0)
     return (second & 8) != 0 ? "eperm" : "allow";
   return "allow";
@@ -321,8 +322,8 @@ static void try_call(const char* name) {
 
 static void test_arguments(void) {
   static const char* const names[] = {
-      "clone", "unshare", "socket",      "socketpair",
-      "fcntl", "ioctl",   "personality", "seccomp",
+      "clone", "unshare",     "socket",  "socketpair", "fcntl",
+      "ioctl", "personality", "seccomp", "prlimit64",
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     try_call(names[i]);
@@ -363,6 +364,10 @@ static void test_known_arguments(void) {
       {"TIOCLINUX", "ioctl", 0, TIOCLINUX, "eperm"},
       {"TCGETS", "ioctl", 0, TCGETS, "allow"},
       {"a request as musl passes it", "ioctl", 0, 0xffffffff80045430, "allow"},
+      {"SYS-20 pid 1", "prlimit64", 1, 0, "eperm"},
+      {"SYS-20 with bit 32", "prlimit64", 1 | 1ull << 32, 0, "eperm"},
+      {"itself", "prlimit64", 0, 0, "allow"},
+      {"itself by number", "prlimit64", 2, 0, "allow"},
       {"F_SETLEASE", "fcntl", 0, 1024, "eperm"},
       {"F_SETLEASE with bit 32", "fcntl", 0, 1024 | 1ull << 32, "eperm"},
       {"F_SETDELEG", "fcntl", 0, 1040, "eperm"},
