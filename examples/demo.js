@@ -42,7 +42,7 @@ const steps = [
     code: table,
     options: { language: 'python' },
     held: ({ success, results }) =>
-      success && results[0]?.formats().includes('html'),
+      success && results[0]?.html !== undefined,
   },
   {
     title: 'bash: who and where the code is',

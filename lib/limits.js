@@ -27,7 +27,7 @@ function limitsInForce({ memory, pids, cpus }) {
 let hasWarned = false;
 
 /**
- * Warns, once in a process, of limits that were asked for and are not the
+ * Warns, once in a thread, of limits that were asked for and are not the
  * kernel's: a program that sees none of it would trust them all the same.
  */
 function warnOfWeakLimits(limits) {
@@ -38,9 +38,9 @@ function warnOfWeakLimits(limits) {
   hasWarned = true;
   const named = weak.map(([name, force]) => `${name} (${force})`).join(', ');
   process.emitWarning(
-    `the kernel of this host does not enforce ${named} for this user, see ` +
-      'sandbox.limits. Run as root, or pass enforceLimits: false if that is ' +
-      'as wanted.',
+    `the kernel of this host does not enforce ${named} for this process, see ` +
+      'sandbox.limits. It takes root and cgroup v1 so far; enforceLimits: ' +
+      'false says that you know.',
     { type: 'GloveboxWarning', code: 'GLOVEBOX_LIMITS' },
   );
 }

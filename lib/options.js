@@ -232,8 +232,13 @@ function notBuilt(name, row, value) {
   const received = describe(value);
   const other =
     row.default === undefined ? '' : ` or say ${JSON.stringify(row.default)}`;
+  // Some work for a session and not yet for one call.
+  const what =
+    sessionOptions[name]?.kind && !sessionOptions[name].unbuilt
+      ? `${name} of a single call`
+      : name;
   return new SandboxError(
-    `${name} is not built yet in glovebox ${version}: ` +
+    `${what} is not built yet in glovebox ${version}: ` +
       `leave it out${other}, received ${received}`,
     { code: 'ERR_SANDBOX_INVALID_OPTION', option: name, received },
   );

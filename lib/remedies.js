@@ -46,8 +46,19 @@ const tooManyProcesses =
   'No further process may be started here: see `ulimit -u`, and pids.max of ' +
   'the container or service that this runs in.';
 
+const rootWithoutRights =
+  'This process has uid 0 but not the capabilities of root (it needs ' +
+  'CAP_SETFCAP to map its own uid since Linux 5.12): run it as another user, ' +
+  'or with CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID.';
+
 // In order: the first that fits is printed.
 const rules = [
+  {
+    steps: /^uid_map$/,
+    errnos: ['EPERM'],
+    applies: () => process.getuid() === 0,
+    remedy: () => rootWithoutRights,
+  },
   {
     steps: namespaceSteps,
     errnos: ['ENOSPC', 'EUSERS'],
@@ -164,7 +175,8 @@ const rules = [
 /** A sentence or two, or undefined where there is nothing to advise. */
 function remedyFor({ code, step, errno }) {
   const rule = rules.find(
-    ({ codes, steps, errnos }) =>
+    ({ codes, steps, errnos, applies = () => true }) =>
+      applies() &&
       (!codes || codes.includes(code)) &&
       (!steps || steps.test(step)) &&
       (!errnos || errnos.includes(errno)),

@@ -5,13 +5,14 @@
 // of pyenv, asdf, volta and the like that starts the interpreter that is meant
 // today), so an interpreter is asked where it lies, unless that is plain.
 
-const { execFile } = require('node:child_process');
+const { execFile, execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { promisify } = require('node:util');
+const { isMainThread } = require('node:worker_threads');
 const { isWithin } = require('./tree.js');
 
-const run = promisify(execFile);
+const execFileAsync = promisify(execFile);
 const probeTimeoutMs = 20000;
 
 // In this order: `python` may be Python 2.
@@ -74,9 +75,22 @@ function isBinary(file) {
   }
 }
 
+// A child of a worker thread that is terminated meanwhile is never reaped: it
+// stays a zombie until the process ends. So a worker waits; only its own
+// JavaScript stands still.
+async function run(file, args, options) {
+  if (!isMainThread) {
+    const stdio = ['ignore', 'pipe', 'pipe'];
+    return execFileSync(file, args, { ...options, stdio, encoding: 'utf8' });
+  }
+  const answer = execFileAsync(file, args, options);
+  answer.child.stdin.end();
+  return (await answer).stdout;
+}
+
 /** What `file` printed on its last line of output. */
 async function ask(file, args, env) {
-  const answer = run(file, args, {
+  const stdout = await run(file, args, {
     cwd: '/',
     env: Object.fromEntries(
       Object.entries(env).filter(([name]) => probeEnvironment.test(name)),
@@ -85,8 +99,6 @@ async function ask(file, args, env) {
     killSignal: 'SIGKILL',
     maxBuffer: 2 ** 20,
   });
-  answer.child.stdin.end();
-  const { stdout } = await answer;
   return stdout.trim().split('\n').at(-1);
 }
 

@@ -338,7 +338,9 @@ describe('per-call options', () => {
         refuses(
           place,
           { [name]: value },
-          new RegExp(`^${name} is not built yet in glovebox ${version}`),
+          new RegExp(
+            `^${name}( of a single call)? is not built yet in glovebox ${version}`,
+          ),
         );
       }
     }
