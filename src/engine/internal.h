@@ -69,6 +69,7 @@ struct gbx__client {
   uv_poll_t *keeper_end, *keeper_poll, *launcher_poll;
   uv_timer_t* start_timer;
   bool keeper_up, launcher_up;
+  bool was_up; /* the pair that ended had come up */
   bool rooted;
   uint32_t controllers; /* enum gbx_controllers */
   struct gbx__root* roots;
@@ -146,8 +147,9 @@ struct gbx_session {
 /* Why a call on a session that is closed fails. */
 extern const struct gbx_err gbx__session_closed;
 
-/* The launcher can be asked: sessions that wait attach themselves. */
-void gbx__sessions_client_up(struct gbx_engine* engine);
+/* The launcher can be asked: sessions that wait attach themselves; with `all`
+ * those that do not wait too. */
+void gbx__sessions_client_up(struct gbx_engine* engine, bool all);
 /* It is gone: every session is detached, those that wait fail. */
 void gbx__sessions_client_lost(struct gbx_engine* engine,
                                const struct gbx_err* err);

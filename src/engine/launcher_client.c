@@ -111,8 +111,9 @@ static void check_up(struct gbx_engine* engine) {
       !client->launcher_up)
     return;
   client->state = CLIENT_UP;
+  client->was_up = true;
   gbx__timer_close(&client->start_timer);
-  gbx__sessions_client_up(engine);
+  gbx__sessions_client_up(engine, true);
 }
 
 static int send_config(struct gbx_engine* engine, struct gbx_err* err) {
@@ -226,10 +227,14 @@ static void on_keeper_end(uv_poll_t* poll, int status, int events) {
   gbx__poll_close(&client->keeper_end);
   fd_close(&client->keeper_pidfd);
   client->keeper_pid = 0;
-  if (client->state != CLIENT_DOWN)
-    lose(engine, "keeper");
-  else if (!engine->closing)
-    gbx__sessions_client_up(engine); /* who waits starts it anew */
+  if (client->state != CLIENT_DOWN) lose(engine, "keeper");
+  if (engine->closing) return;
+  /* Who waits starts it anew. After a pair that had come up every session
+   * does: only a keeper can remove its workspace should Node be killed. One
+   * that never came up would fail again, and again. */
+  bool again = client->was_up;
+  client->was_up = false;
+  gbx__sessions_client_up(engine, again);
 }
 
 /* ---- Starting ---------------------------------------------------------- */

@@ -297,10 +297,10 @@ static bool is_wanted(const struct gbx_session* session) {
   return false;
 }
 
-void gbx__sessions_client_up(struct gbx_engine* engine) {
+void gbx__sessions_client_up(struct gbx_engine* engine, bool all) {
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
     struct gbx_session* next = session->next;
-    if (is_wanted(session)) gbx__session_attach(session);
+    if (all || is_wanted(session)) gbx__session_attach(session);
     session = next;
   }
 }

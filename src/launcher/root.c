@@ -255,6 +255,10 @@ static int build(const struct plan* plan, struct gbx_err* err) {
    * this one, which each box unmounts once it has its own. */
   result = root_attach(plan->proc_fd, ROOT_HIDDEN_PROC, err);
   if (result < 0) return result;
+  /* The device nodes and /proc are slaves of the host's mounts: what the host
+   * did below those would happen here. */
+  if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "mount private", "new root");
   /* Last: the tmpfs belongs to the box's uid, so only the mount flag keeps the
    * box from writing into it. */
   return mount_add_flags(

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -13,11 +14,18 @@
 #include "common/sys.h"
 #include "launcher/mount.h"
 
+/* Where the host's mount is shared (systemd makes all of them so), its clone is
+ * a peer: what the host mounts below it later would appear in boxes, writable
+ * and with setuid programs and devices, and a box that could mount would mount
+ * on the host. */
+#define PROPAGATION MS_PRIVATE
+
 int tree_open_root_part(const char* path, struct gbx_err* err) {
   cleanup_fd int fd = mount_clone_tree(path, err);
   if (fd < 0) return fd;
   struct sys_mount_attr attr = {
-      .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+      .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+      .propagation = PROPAGATION};
   if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "mount_setattr", "%s", path);
   return fd_steal(&fd);
@@ -94,8 +102,9 @@ int tree_open_workspace(const char* path, uint64_t dev, uint64_t ino,
     return gbx_fail(err, GBX_E_WORKSPACE, ESTALE, "workspace",
                     "%s was replaced, or lies on a mount that cannot be seen",
                     path);
-  struct sys_mount_attr attr = {.attr_set =
-                                    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+  struct sys_mount_attr attr = {
+      .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+      .propagation = PROPAGATION};
   if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
     return gbx_fail(err, GBX_E_WORKSPACE, errno, "mount_setattr", "%s", path);
   if (box_uid == 0 || info.st_uid == box_uid) return fd_steal(&fd);
