@@ -98,7 +98,7 @@ export interface SandboxOptions {
    * Whether limits are put in force with the best means that this host has;
    * {@link Sandbox.limits} says which. If one of memoryMb, pids and cpus is not
    * the kernel's to enforce, a warning `GLOVEBOX_LIMITS` is emitted, once in a
-   * process. `false`: no cgroup is made.
+   * thread. `false`: no cgroup is made.
    *
    * @default true
    */

@@ -344,7 +344,12 @@ bool RunState::PushRest() {
   bool complete = true;
   for (int i = 0; i < 2; i++) {
     Bytes rest;
-    if (!want_[i]) continue;
+    if (!want_[i]) {
+      /* Nobody's now: else the next cell's caller could get it, who asks while
+       * the engine still holds it. */
+      (void)gbx_run_take_output(run_, static_cast<gbx_stream>(i), nullptr);
+      continue;
+    }
     if (!TakeOutput(static_cast<gbx_stream>(i), &rest)) complete = false;
     if (rest.size() == 0) continue;
     addon_->queue()->Push(

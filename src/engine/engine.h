@@ -242,7 +242,8 @@ int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
 void gbx_run_abort(struct gbx_run* run);
 
 /* Copies what `stream` captured since the last call. The caller frees
- * *ret_data with free(). Returns the number of bytes, 0 if there are none
+ * *ret_data with free(); with NULL for ret_data nothing is copied, and the
+ * bytes are dropped. Returns the number of bytes, 0 if there are none
  * (*ret_data is then NULL), or a negative errno. Works in on_cell and on_end
  * too. With `kernel`: what a cell wrote and was not taken is gone once its
  * on_cell has returned. Taking one stream, even of nothing, is enough for

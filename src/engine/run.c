@@ -120,12 +120,14 @@ static void on_output(uv_poll_t* poll, int status, int events) {
 
 long gbx_run_take_output(struct gbx_run* run, enum gbx_stream stream,
                          uint8_t** ret_data) {
-  *ret_data = NULL;
+  if (ret_data != NULL) *ret_data = NULL;
   uv_mutex_lock(&run->mutex);
   struct gbx__capture* capture = &run->output[stream];
   size_t size = capture->size - capture->taken;
   long result = (long)size;
-  if (size > 0) {
+  if (ret_data == NULL) {
+    capture->taken = capture->size;
+  } else if (size > 0) {
     *ret_data = malloc(size);
     if (*ret_data == NULL) {
       result = -ENOMEM;
@@ -259,6 +261,8 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
   if (run->events.on_cell != NULL)
     run->events.on_cell(run->data, cell->data, err,
                         err == NULL ? &result : NULL);
+  for (int i = 0; i < 2; i++)
+    (void)gbx_run_take_output(run, (enum gbx_stream)i, NULL);
   free_cell(cell);
   run->cell_active = false;
   free_bytes(&run->done);

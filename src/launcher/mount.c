@@ -63,8 +63,10 @@ static const char* const hidden_files[] = {
 };
 static const char* const hidden_dirs[] = {"/proc/acpi", "/proc/asound",
                                           "/proc/driver", "/proc/scsi"};
-static const char* const read_only_dirs[] = {"/proc/bus", "/proc/fs",
-                                             "/proc/irq", "/proc/sys"};
+/* The pressure files because anybody who may write to them can have the kernel
+ * watch the host's pressure. */
+static const char* const read_only_dirs[] = {
+    "/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys"};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -66,9 +66,15 @@ test('P25 a value that cannot be carried is refused by the name of its variable'
   const sandbox = await open(t);
   const { Sandbox } = glovebox;
   for (const value of ['a\0b', '\ud800', 'x'.repeat(131072), 5, null]) {
-    const refusal = { code: 'ERR_SANDBOX_INVALID_OPTION', message: /env\["KEY"\]/ };
+    const refusal = {
+      code: 'ERR_SANDBOX_INVALID_OPTION',
+      message: /env\["KEY"\]/,
+    };
     assert.throws(() => new Sandbox({ env: { KEY: value } }), refusal);
-    await assert.rejects(sandbox.run(['env'], { env: { KEY: value } }), refusal);
+    await assert.rejects(
+      sandbox.run(['env'], { env: { KEY: value } }),
+      refusal,
+    );
   }
   // The longest that Linux takes: 131071 bytes with name and "=".
   const longest = 'x'.repeat(131071 - 'KEY='.length);
@@ -80,9 +86,14 @@ test('P25 a value that cannot be carried is refused by the name of its variable'
 });
 
 test("a call's env is merged over the session's, for this call", async (t) => {
-  const sandbox = await open(t, { env: { A: 'session', B: 'session', HOME: '/tmp' } });
+  const sandbox = await open(t, {
+    env: { A: 'session', B: 'session', HOME: '/tmp' },
+  });
   const show = (env) =>
-    sandbox.runCode('echo "$A $B $C $HOME"; cd; pwd', { language: 'bash', env });
+    sandbox.runCode('echo "$A $B $C $HOME"; cd; pwd', {
+      language: 'bash',
+      env,
+    });
   const merged = await show({ B: 'call', C: 'call' });
   assert.equal(merged.stdout, 'session call call /tmp\n/tmp\n');
   assert.equal((await show()).stdout, 'session session  /tmp\n/tmp\n');
@@ -252,10 +263,9 @@ test('P30 long bash code sees no descriptor of the runner, and short code neithe
   // "ls" has the fourth for the folder that it reads.
   const code = 'ls /proc/self/fd; echo "$#" "$0"';
   for (const size of [0, 200000]) {
-    const { stdout } = await sandbox.runCode(
-      `${code}\n: ${'a'.repeat(size)}`,
-      { language: 'bash' },
-    );
+    const { stdout } = await sandbox.runCode(`${code}\n: ${'a'.repeat(size)}`, {
+      language: 'bash',
+    });
     assert.equal(stdout, '0\n1\n2\n3\n0 bash\n', `${size}`);
   }
 });

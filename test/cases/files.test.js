@@ -178,22 +178,22 @@ test("a relative workspace starts at the process' folder when the Sandbox is mad
   const folder = makeFolder(t);
   const answer = await askScript(t, 'relative-workspace.js', { cwd: folder });
   assert.equal(answer.workspace, path.join(folder, 'here'));
-  assert.equal(
-    fs.readFileSync(path.join(folder, 'here', 'f'), 'utf8'),
-    'x\n',
-  );
+  assert.equal(fs.readFileSync(path.join(folder, 'here', 'f'), 'utf8'), 'x\n');
 });
 
 test('a workspace that is a file or below one is refused with its path', async (t) => {
   const file = path.join(makeFolder(t), 'file');
   fs.writeFileSync(file, 'x');
   for (const workspace of [file, path.join(file, 'below')]) {
-    await assert.rejects(new glovebox.Sandbox({ workspace }).open(), (error) => {
-      assert.equal(error.code, 'ERR_SANDBOX_WORKSPACE');
-      assert.equal(error.errno, 'ENOTDIR');
-      assert.ok(error.message.includes(file), error.message);
-      return true;
-    });
+    await assert.rejects(
+      new glovebox.Sandbox({ workspace }).open(),
+      (error) => {
+        assert.equal(error.code, 'ERR_SANDBOX_WORKSPACE');
+        assert.equal(error.errno, 'ENOTDIR');
+        assert.ok(error.message.includes(file), error.message);
+        return true;
+      },
+    );
   }
   assert.equal(fs.readFileSync(file, 'utf8'), 'x');
 });

@@ -174,9 +174,12 @@ test('two Kernels and a call of one session share files and nothing else', async
   const expected = ["(False, 'from one', False)"];
   assert.deepEqual(textsOf(await two.runCode(look)), expected);
   assert.deepEqual(textsOf(await sandbox.runCode(look)), expected);
-  assert.deepEqual(textsOf(await one.runCode("os = __import__('os'); os.path.exists('/tmp/g')")), [
-    'True',
-  ]);
+  assert.deepEqual(
+    textsOf(
+      await one.runCode("os = __import__('os'); os.path.exists('/tmp/g')"),
+    ),
+    ['True'],
+  );
 });
 
 test('the environment of a Kernel is that of the session and its own over it', async (t) => {

@@ -108,7 +108,10 @@ test('after close() every method rejects, and starts nothing', async (t) => {
 
 test('before open() every method rejects and says what to do', async () => {
   const sandbox = new Sandbox();
-  const notOpen = { code: 'ERR_SANDBOX_NOT_OPEN', message: /await sandbox\.open\(\)/ };
+  const notOpen = {
+    code: 'ERR_SANDBOX_NOT_OPEN',
+    message: /await sandbox\.open\(\)/,
+  };
   for (const call of [
     () => sandbox.run(['true']),
     () => sandbox.runCode('1'),
@@ -234,7 +237,19 @@ test('a program that cannot be executed is a result, 127 or 126', async (t) => {
 
 test('run() passes its arguments as they are, through no shell', async (t) => {
   const sandbox = await open(t);
-  const odd = ['', ' ', '$HOME', '*', '; ls', '"', "'", '\\', 'l1\nl2', 'é😀', '--'];
+  const odd = [
+    '',
+    ' ',
+    '$HOME',
+    '*',
+    '; ls',
+    '"',
+    "'",
+    '\\',
+    'l1\nl2',
+    'é😀',
+    '--',
+  ];
   const result = await sandbox.run(['printf', '%s\\0', ...odd]);
   assert.deepEqual(result.stdout.split('\0'), [...odd, '']);
   const longest = 'x'.repeat(131071);

@@ -124,7 +124,10 @@ test('timeoutS of a session is that of its calls, and a call may have another', 
 
 test('an exit code that the program chose is just an exit code, 124 to 159', async (t) => {
   const sandbox = await open(t);
-  const codes = Array.from({ length: 159 - 124 + 1 }, (_, index) => 124 + index);
+  const codes = Array.from(
+    { length: 159 - 124 + 1 },
+    (_, index) => 124 + index,
+  );
   for (const code of codes) {
     const result = await sandbox.runCode(`exit ${code}`, { language: 'bash' });
     assert.equal(result.exitCode, code);

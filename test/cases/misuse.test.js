@@ -8,12 +8,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const {
-  descendants,
-  glovebox,
-  open,
-  test,
-} = require('../helpers/harness.js');
+const { descendants, glovebox, open, test } = require('../helpers/harness.js');
 
 const { Sandbox, SandboxError, runCode, withSandbox } = glovebox;
 
@@ -252,13 +247,21 @@ for (const [place, { call, options }] of Object.entries(places)) {
     await idle.checkNothingStarted();
   });
 
+  if (!options.env) continue;
   test(`${place} refuses an environment variable that no process can have, by its name`, async (t) => {
-    if (!options.env) return;
     const idle = await openIdle(t);
     const wrong = [
-      [{ SECRET_KEY: 'hush\0hush' }, 'env["SECRET_KEY"]', 'a string with a NUL'],
+      [
+        { SECRET_KEY: 'hush\0hush' },
+        'env["SECRET_KEY"]',
+        'a string with a NUL',
+      ],
       [{ SECRET_KEY: 5 }, 'env["SECRET_KEY"]', 'a value of type number'],
-      [{ SECRET_KEY: undefined }, 'env["SECRET_KEY"]', 'a value of type undefined'],
+      [
+        { SECRET_KEY: undefined },
+        'env["SECRET_KEY"]',
+        'a value of type undefined',
+      ],
       [{ 'A=B': 'hush' }, 'env["A=B"]', '"A=B" (string)'],
       [{ '': 'hush' }, 'env[""]', '"" (string)'],
       [{ 'A\0': 'hush' }, 'env["A\\u0000"]', '"A\\u0000" (string)'],
@@ -292,7 +295,10 @@ test('an option that is not built yet is refused by name, its idle value accepte
   for (const [option, { idle, wanted }] of Object.entries(unbuilt)) {
     const error = await refusal(() => new Sandbox({ [option]: wanted }));
     assert.equal(error.option, option);
-    assert.match(error.message, new RegExp(`^${option} is not built yet`));
+    assert.match(
+      error.message,
+      new RegExp(`^${option}( of a single call)? is not built yet`),
+    );
     new Sandbox({ [option]: idle });
   }
 });

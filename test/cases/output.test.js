@@ -200,7 +200,9 @@ test("a Kernel has its session's callbacks, its own, and those of a cell", async
   const ofKernel = collector();
   const ofCell = collector();
   const sandbox = await open(t, ofSession.callbacks);
-  const kernel = await sandbox.kernel({ onStdout: ofKernel.callbacks.onStdout });
+  const kernel = await sandbox.kernel({
+    onStdout: ofKernel.callbacks.onStdout,
+  });
   const print = (word, options) =>
     kernel.runCode(
       `import sys; print('${word}'); print('${word.toUpperCase()}', file=sys.stderr)`,

@@ -104,7 +104,11 @@ for (const { signal, exitCode, fault } of deaths) {
 // ---- P07 -------------------------------------------------------------------
 
 const exits = [
-  { code: "import sys; sys.exit('bad input')", exitCode: 1, stderr: 'bad input\n' },
+  {
+    code: "import sys; sys.exit('bad input')",
+    exitCode: 1,
+    stderr: 'bad input\n',
+  },
   { code: 'import sys; sys.exit(3)', exitCode: 3, stderr: '' },
   { code: 'import sys; sys.exit(256)', exitCode: 0, stderr: '' },
   { code: 'import sys; sys.exit(-1)', exitCode: 255, stderr: '' },
@@ -131,7 +135,9 @@ for (const { name, begin } of forms) {
 
 test('P07 a Kernel outlives sys.exit() and exit() with its state', async (t) => {
   const kernel = await (await open(t)).kernel();
-  const first = await kernel.runCode("a = 1; import sys; sys.exit('bad input')");
+  const first = await kernel.runCode(
+    "a = 1; import sys; sys.exit('bad input')",
+  );
   assert.equal(first.exitCode, 1);
   assert.equal(first.stderr, 'bad input\n');
   assert.equal((await kernel.runCode('exit(3)')).exitCode, 3);

@@ -4,7 +4,13 @@
 // Rows E of the public cases: rich results of Python.
 
 const assert = require('node:assert/strict');
-const { open, outside, packagedPython, skip, test } = require('../helpers/harness.js');
+const {
+  open,
+  outside,
+  packagedPython,
+  skip,
+  test,
+} = require('../helpers/harness.js');
 const { forms } = require('../helpers/forms.js');
 
 const pngSignature = '89504e470d0a1a0a';

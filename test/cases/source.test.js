@@ -129,7 +129,10 @@ test('P21 workspace files named like modules of Node do not break JavaScript', a
       'throw new Error("shadow")',
     );
   }
-  await sandbox.writeFile('package.json', '{"type": "module", "main": "fs.js"}');
+  await sandbox.writeFile(
+    'package.json',
+    '{"type": "module", "main": "fs.js"}',
+  );
   const result = await sandbox.runCode(
     "console.log(typeof require('fs').readFileSync)",
     { language: 'node' },

@@ -23,7 +23,7 @@ function startScript(t, name, { args = [], env = {}, cwd } = {}) {
   const child = spawn(process.execPath, [path.join(fixtures, name), ...args], {
     cwd,
     env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
   });
   t.after(() => child.kill('SIGKILL'));
 
