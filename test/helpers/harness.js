@@ -18,6 +18,12 @@ const os = require('node:os');
 const path = require('node:path');
 const nodeTest = require('node:test');
 
+// A folder of its own for each test file, so that files can run at the same
+// time and each finds its own leaks only.
+const temporaryFolder = fs.mkdtempSync(path.join(os.tmpdir(), 'test-'));
+fs.chmodSync(temporaryFolder, 0o755);
+process.env.TMPDIR = temporaryFolder;
+
 const glovebox = require('../..');
 
 const isRoot = process.getuid() === 0;
@@ -84,7 +90,9 @@ async function open(t, options) {
 /** `{pid, ppid, state, name}` of every process that this one may see. */
 function processes() {
   const found = [];
-  for (const pid of fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+  for (const pid of fs
+    .readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))) {
     try {
       const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
       const end = stat.lastIndexOf(')');
@@ -114,7 +122,7 @@ function descendants(pid = process.pid) {
 }
 
 function mounts() {
-  return fs.readFileSync('/proc/self/mountinfo', 'utf8');
+  return fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
 }
 
 /**
@@ -132,11 +140,15 @@ function cgroupFolder(controller) {
   // In a container the root of the mount is the container's own cgroup.
   const [root, mountPoint] =
     mounts()
-      .split('\n')
-      .map((line) => /^\S+ \S+ \S+ (\S+) (\S+) .* - cgroup \S+ (\S+)$/.exec(line)?.slice(1))
+      .map((line) =>
+        /^\S+ \S+ \S+ (\S+) (\S+) .* - cgroup \S+ (\S+)$/.exec(line)?.slice(1),
+      )
       .find((entry) => entry && has(entry[2])) ?? [];
   if (own === undefined || root === undefined) return undefined;
-  const folder = path.join(mountPoint, root === '/' ? own : own.replace(root, ''));
+  const folder = path.join(
+    mountPoint,
+    root === '/' ? own : own.replace(root, ''),
+  );
   try {
     fs.accessSync(folder, fs.constants.W_OK);
     return folder;
@@ -152,22 +164,29 @@ const hasCgroups = ['memory', 'pids', 'cpu', 'cpuacct'].every(cgroupFolder);
 function leaves(pid = process.pid, controller = 'memory') {
   const folder = cgroupFolder(controller);
   if (!folder) return [];
-  const names = fs.readdirSync(folder).filter((name) => name.startsWith(`gbx-${pid}-`));
+  const names = fs
+    .readdirSync(folder)
+    .filter((name) => name.startsWith(`gbx-${pid}-`));
   return names.map((name) => path.join(folder, name));
 }
 
 function descriptors() {
-  return fs.readdirSync('/proc/self/fd').map((fd) => {
-    try {
-      return `${fd} -> ${fs.readlinkSync(`/proc/self/fd/${fd}`)}`;
-    } catch {
-      return undefined; // the folder's own
-    }
-  }).filter(Boolean);
+  return fs
+    .readdirSync('/proc/self/fd')
+    .map((fd) => {
+      try {
+        return `${fd} -> ${fs.readlinkSync(`/proc/self/fd/${fd}`)}`;
+      } catch {
+        return undefined; // the folder's own
+      }
+    })
+    .filter(Boolean);
 }
 
 function temporaryWorkspaces() {
-  return fs.readdirSync(os.tmpdir()).filter((name) => name.startsWith('glovebox-'));
+  return fs
+    .readdirSync(os.tmpdir())
+    .filter((name) => name.startsWith('glovebox-'));
 }
 
 /**
@@ -189,7 +208,7 @@ async function eventually(condition, message, deadlineMs = 5000) {
 const MOST_IDLE_PROCESSES = 2 + 2 * 2 * 4;
 const MOST_IDLE_LEAVES = 2 * 4;
 
-const before = { mounts: mounts(), workspaces: temporaryWorkspaces(), descriptors: 0 };
+const before = { mounts: mounts(), descriptors: 0 };
 
 nodeTest.before(async () => {
   // The first session starts the engine, which keeps some descriptors.
@@ -206,24 +225,34 @@ nodeTest.after(async () => {
   assert.deepEqual(zombies, [], 'no zombie is left');
   await eventually(
     () => descriptors().length <= before.descriptors + 2,
-    () => `descriptors are left (${before.descriptors} before): ${descriptors().join(', ')}`,
+    () =>
+      `descriptors are left (${before.descriptors} before): ${descriptors().join(', ')}`,
   );
   await eventually(
     () => leaves().length <= MOST_IDLE_LEAVES,
     () => `cgroup leaves are left: ${leaves()}`,
   );
-  assert.equal(mounts(), before.mounts, 'no mount is left');
-  const workspaces = temporaryWorkspaces().filter((name) => !before.workspaces.includes(name));
-  assert.deepEqual(workspaces, [], 'no temporary workspace is left');
-  fs.rmSync(canary.dir, { recursive: true });
+  const mounted = mounts().filter((line) => !before.mounts.includes(line));
+  assert.deepEqual(mounted, [], 'no mount is left');
+  assert.deepEqual(temporaryWorkspaces(), [], 'no temporary workspace is left');
+  fs.rmSync(temporaryFolder, { recursive: true, force: true });
 });
 
 nodeTest.afterEach(async () => {
-  assert.equal(describeCanary(), canaryBefore, 'the canary folder is as it was');
+  assert.equal(
+    describeCanary(),
+    canaryBefore,
+    'the canary folder is as it was',
+  );
   for (const output of outputs.splice(0)) {
-    assert.ok(!output.includes(canary.secret), 'the canary secret is in no output');
+    assert.ok(
+      !output.includes(canary.secret),
+      'the canary secret is in no output',
+    );
   }
-  const result = await glovebox.withSandbox(async (sandbox) => sandbox.run(['true']));
+  const result = await glovebox.withSandbox(async (sandbox) =>
+    sandbox.run(['true']),
+  );
   assert.equal(result.exitCode, 0, 'the next call works');
 });
 
@@ -245,7 +274,9 @@ function outside(argv, options) {
 }
 
 /** The python that Debian's packages (matplotlib, pandas) belong to. */
-const packagedPython = fs.existsSync('/usr/bin/python3') ? '/usr/bin/python3' : undefined;
+const packagedPython = fs.existsSync('/usr/bin/python3')
+  ? '/usr/bin/python3'
+  : undefined;
 
 module.exports = {
   canary,

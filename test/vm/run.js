@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Runs tests in the machine that most users have and CI is not: systemd, cgroup
+// v2, a plain user, an older kernel. qemu emulates it, so it needs no rights and
+// no hardware, and takes minutes.
+//   npm run test:vm -- [SCENARIO...] [FILE.js...]
+//
+// Words are parts of names of scenarios (see scenarios.js); files are run in
+// these in place of their own. Making the machine's disk takes root, once.
+//
+// The tests that are printed ran in the machine: each one here waits for a
+// report from there. Times are an emulated processor's.
+
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { after, before, test } = require('node:test');
+const { makeCheckoutDisk, prepareRootDisk } = require('./image.js');
+const { Machine } = require('./machine.js');
+const { chooseScenarios } = require('./scenarios.js');
+
+// It must fail by itself, not run into the time limit of a CI.
+const machineTimeoutS = Number(process.env.GLOVEBOX_VM_TIMEOUT_S ?? 2400);
+
+const root = path.join(__dirname, '..', '..');
+const words = process.argv.slice(2);
+const choice = {
+  names: words.filter((word) => !word.endsWith('.js')),
+  files: words
+    .filter((word) => word.endsWith('.js'))
+    .map((file) => path.relative(root, path.resolve(file))),
+};
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-vm-'));
+let machine;
+
+function rethrowFromGuest(text) {
+  const error = new Error(text.split('\n', 1)[0]);
+  error.stack = text;
+  throw error;
+}
+
+before(() => {
+  process.once('SIGINT', () => process.exit(130));
+  process.once('SIGTERM', () => process.exit(143));
+  process.once('exit', () => {
+    machine?.kill();
+    fs.rmSync(folder, { recursive: true, force: true });
+  });
+});
+
+after(() => machine?.kill());
+
+test('the disks are made', (t) => {
+  const { made, ...parts } = prepareRootDisk();
+  if (made) t.diagnostic('the root disk was not in the cache');
+  const checkout = path.join(folder, 'checkout.img');
+  makeCheckoutDisk(checkout, choice);
+  const consoleFile = path.join(folder, 'console.log');
+  machine = new Machine({
+    ...parts,
+    checkout,
+    consoleFile,
+    timeoutS: machineTimeoutS,
+  });
+});
+
+test('the machine boots', async () => {
+  const { type } = await machine.next();
+  if (type !== 'up') throw new Error(`it said "${type}" first`);
+});
+
+/** A test that ran in the machine. */
+function report(t, { name, durationMs, ok, skip, error, notes = [] }) {
+  return t.test(name, { skip }, (t) => {
+    if (durationMs > 1000) notes.push(`${(durationMs / 1000).toFixed(1)} s`);
+    for (const note of notes) t.diagnostic(note);
+    if (!ok) rethrowFromGuest(error);
+  });
+}
+
+/** Reports the tests of a file, whose end the machine must report too. */
+async function followFile(t, file) {
+  let count = 0;
+  let event = await machine.next();
+  for (; event.type === 'test'; event = await machine.next()) {
+    await report(t, event);
+    count++;
+  }
+  if (event.type !== 'file-end' || event.file !== file) {
+    throw new Error(`expected the end of ${file}, got ${JSON.stringify(event)}`);
+  }
+  const { exitCode, signal, isLate, output } = event;
+  t.diagnostic(`${count} tests, ${Math.round(event.durationMs / 1000)} s`);
+  if (isLate) throw new Error(`it did not end in time:\n${output}`);
+  // The last of them is the search for what is left.
+  if (count < 2) throw new Error(`it ran no test:\n${output}`);
+  if (exitCode !== 0) {
+    throw new Error(`it ended with ${exitCode ?? signal}:\n${output}`);
+  }
+}
+
+const scenarios = chooseScenarios(choice);
+if (scenarios.length === 0) throw new Error('no such scenario');
+
+for (const scenario of scenarios) {
+  test(scenario.name, async (t) => {
+    const { type, name } = await machine.next();
+    if (type !== 'scenario' || name !== scenario.name) {
+      throw new Error(`it reported ${type} ${name}`);
+    }
+    if (scenario.twin) await report(t, await machine.next());
+    for (const file of scenario.files) {
+      await t.test(file, (t) => followFile(t, file));
+    }
+  });
+}
+
+test('the machine powers itself off', async () => {
+  const { type } = await machine.next();
+  if (type !== 'end') throw new Error(`it said "${type}" last`);
+  await machine.powerOff();
+});

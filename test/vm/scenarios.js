@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What the test machine runs, and what it must answer. Read on both sides: by
+// run.js on the host and by guest/main.js in the machine.
+
+/** The machine's users besides root. One with `linger` has a service manager. */
+const plainUsers = [
+  { name: 'plain', uid: 4001, linger: true },
+  { name: 'lone', uid: 4002, linger: false },
+];
+
+const quote = (word) => `'${word.replaceAll("'", "'\\''")}'`;
+
+const loginOf = (user) => (command) => [
+  ...['runuser', '--login', user, '--command'],
+  command.map(quote).join(' '),
+];
+
+/**
+ * The ways in which Node is started, and what is in force of limits in each.
+ *
+ * TODO(#3): these are the limits without the rungs of cgroup v2. With them,
+ * all of `login`, `scope`, `root` and `rootScope` are "kernel"; `service`, which
+ * has neither a manager to ask nor a cgroup to write to, has the watchdog:
+ * {memoryMb: "watchdog", pids: "kernel", cpus: "none"}.
+ */
+const ways = {
+  // As from a terminal or ssh: a session of its own, and a service manager.
+  login: {
+    user: 'plain',
+    start: loginOf('plain'),
+    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+  },
+  // In a cgroup that the manager has handed over to Node already.
+  scope: {
+    user: 'plain',
+    start: (command) =>
+      loginOf('plain')([
+        ...['systemd-run', '--user', '--scope', '--quiet'],
+        ...['--property=Delegate=yes', '--', ...command],
+      ]),
+    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+  },
+  // As from a system service or cron: no session, no manager.
+  service: {
+    user: 'lone',
+    start: (command) => [
+      ...['setpriv', '--reuid=lone', '--regid=lone', '--init-groups'],
+      ...['--reset-env', '--', ...command],
+    ],
+    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+  },
+  // As a system service that is root's.
+  root: {
+    user: 'root',
+    start: (command) => command,
+    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+  },
+  // As in a container: a cgroup whose subtree belongs to Node.
+  rootScope: {
+    user: 'root',
+    start: (command) => [
+      ...['systemd-run', '--scope', '--quiet'],
+      ...['--property=Delegate=yes', '--', ...command],
+    ],
+    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+  },
+};
+
+const launcher = '/opt/glovebox/build/Release/launcher';
+
+// Everything but what `rules` leaves out, for the launcher alone.
+const appArmorProfile = (rules) => `abi <abi/3.0>,
+profile glovebox-vm ${launcher} flags=(attach_disconnected) {
+  file,
+  network,
+  unix,
+  signal,
+  ptrace,
+  ${rules}
+}
+`;
+
+const smoke = 'test/vm/guest/smoke.js';
+const refusal = 'test/vm/guest/refusal.js';
+
+// Under emulation everything takes some thirty times as long.
+const defaultTimeoutS = 300;
+
+/**
+ * One after the other, each in the way that it names:
+ *
+ * - `sysctls`, `appArmor`, `tmpfs`: how the machine is changed for it, and
+ *   changed back after it
+ * - `files`: test files of node:test; after each the machine is searched for
+ *   what it may have left
+ * - `env`: for them
+ * - `twin`: a command, and whether it succeeds: shows that the machine is what
+ *   the scenario says, without glovebox
+ * - `refusal`: what a box that cannot be is refused with
+ */
+const scenarios = [
+  {
+    name: 'user.max_user_namespaces=0',
+    way: 'login',
+    sysctls: { 'user.max_user_namespaces': 0 },
+    twin: { command: 'unshare --user --map-root-user true', succeeds: false },
+    files: [refusal],
+    refusal: {
+      code: 'ERR_SANDBOX_START',
+      message: ['user namespaces', 'sysctl -w user.max_user_namespaces='],
+    },
+  },
+  {
+    name: 'user.max_user_namespaces=0 as root',
+    way: 'root',
+    sysctls: { 'user.max_user_namespaces': 0 },
+    twin: { command: 'unshare --user --map-root-user true', succeeds: false },
+    files: [refusal],
+    refusal: {
+      code: 'ERR_SANDBOX_START',
+      message: ['user namespaces', 'sysctl -w user.max_user_namespaces='],
+    },
+  },
+  {
+    name: 'kernel.unprivileged_userns_clone=0',
+    way: 'login',
+    sysctls: { 'kernel.unprivileged_userns_clone': 0 },
+    twin: { command: 'unshare --user --map-root-user true', succeeds: false },
+    files: [refusal],
+    refusal: {
+      code: 'ERR_SANDBOX_START',
+      message: [
+        'User namespaces are forbidden',
+        'sysctl -w kernel.unprivileged_userns_clone=1',
+      ],
+    },
+  },
+  {
+    name: 'AppArmor denies mount and capabilities',
+    way: 'login',
+    appArmor: appArmorProfile('deny mount, deny capability,'),
+    twin: { command: 'unshare --user --map-root-user true', succeeds: true },
+    files: [refusal],
+    refusal: {
+      code: 'ERR_SANDBOX_START',
+      message: ['AppArmor', launcher, 'apparmor_parser -r'],
+    },
+  },
+  {
+    name: 'AppArmor denies mount',
+    way: 'login',
+    appArmor: appArmorProfile('capability, deny mount,'),
+    twin: { command: 'unshare --user --map-root-user true', succeeds: true },
+    files: [refusal],
+    refusal: {
+      code: 'ERR_SANDBOX_START',
+      message: ['AppArmor', launcher, 'apparmor_parser -r'],
+    },
+  },
+  { name: 'plain user, logged in', way: 'login', files: [smoke] },
+  { name: 'plain user, in a delegated scope', way: 'scope', files: [smoke] },
+  { name: 'plain user, in a system service', way: 'service', files: [smoke] },
+  { name: 'root, in a system service', way: 'root', files: [smoke] },
+  {
+    name: 'root, in a delegated scope, on a tmpfs without idmaps',
+    way: 'rootScope',
+    tmpfs: true,
+    files: [smoke, 'test/vm/guest/no-idmaps.js'],
+  },
+  {
+    name: 'tests, plain user, logged in',
+    way: 'login',
+    files: ['test/cases/limits.test.js', 'test/cases/processes.test.js'],
+  },
+  {
+    name: 'tests, root, in a delegated scope',
+    way: 'rootScope',
+    files: ['test/cases/limits.test.js', 'test/cases/processes.test.js'],
+  },
+];
+
+/**
+ * The scenarios that `choice` leaves: those whose name contains one of its
+ * `names` (all, if there is none), with its `files` instead of their own, if
+ * there is one.
+ */
+function chooseScenarios({ names, files }) {
+  return scenarios
+    .filter(
+      ({ name }) =>
+        names.length === 0 || names.some((part) => name.includes(part)),
+    )
+    .map((scenario) => ({
+      timeoutS: defaultTimeoutS,
+      ...scenario,
+      files: files.length > 0 ? files : scenario.files,
+    }));
+}
+
+module.exports = { chooseScenarios, launcher, plainUsers, ways };
