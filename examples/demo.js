@@ -41,8 +41,7 @@ const steps = [
     title: 'Python, with a rich result',
     code: table,
     options: { language: 'python' },
-    held: ({ success, results }) =>
-      success && results[0]?.html !== undefined,
+    held: ({ success, results }) => success && results[0]?.html !== undefined,
   },
   {
     title: 'bash: who and where the code is',

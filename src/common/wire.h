@@ -33,11 +33,13 @@
 #define GBX_MSG_MAX      8192
 #define GBX_MSG_FDS      10
 
-/* Descriptors at which a role of the launcher executable finds its sockets. */
-#define GBX_FD_ENGINE 3 /* keeper, launcher: to the engine */
-#define GBX_FD_PEER                                     \
-  4 /* keeper: the launcher's engine socket, handed on; \
-     * launcher: to the keeper */
+/* Descriptors at which a role of the launcher executable finds its sockets.
+ * ENGINE: keeper and launcher each to the engine. PEER: in the keeper the
+ * launcher's engine socket, to be handed on; in the launcher to the keeper.
+ * EPOLL: no socket; see open_epoll() of the launcher. */
+#define GBX_FD_ENGINE 3
+#define GBX_FD_PEER   4
+#define GBX_FD_EPOLL  5
 
 enum gbx_msg_type {
   GBX_M_FAILED = 1,

@@ -33,7 +33,7 @@
 
 /* More at a time would only make each of them slower, and their descriptors
  * would be in flight between the processes. */
-#define MAX_STARTING 64
+#define MAX_STARTING     64
 #define KILL_PATIENCE_MS 5000
 /* A kernel's driver closed its socket: time for its exit to be reported. */
 #define EXIT_PATIENCE_MS 500
@@ -43,7 +43,8 @@
 
 struct gbx_run* gbx__run_find(struct gbx_engine* engine, uint32_t id) {
   struct gbx_run* run = engine->runs;
-  while (run != NULL && run->id != id) run = run->next;
+  while (run != NULL && run->id != id)
+    run = run->next;
   return run;
 }
 
@@ -68,7 +69,8 @@ static void free_cell(struct gbx__cell* cell) {
 
 /* Everything but its place in the engine's list. */
 static void free_run(struct gbx_run* run) {
-  for (int i = 0; i < 2; i++) gbx__capture_close(&run->output[i]);
+  for (int i = 0; i < 2; i++)
+    gbx__capture_close(&run->output[i]);
   gbx__control_close(&run->control);
   gbx__timer_close(&run->timer);
   fd_close(&run->pidfd);
@@ -93,9 +95,8 @@ static void free_run(struct gbx_run* run) {
 static void announce(struct gbx_run* run) {
   if (run->events.on_output == NULL) return;
   uv_mutex_lock(&run->mutex);
-  bool news = !run->announced &&
-              (run->output[0].taken < run->output[0].size ||
-               run->output[1].taken < run->output[1].size);
+  bool news = !run->announced && (run->output[0].taken < run->output[0].size ||
+                                  run->output[1].taken < run->output[1].size);
   if (news) run->announced = true;
   uv_mutex_unlock(&run->mutex);
   if (news) run->events.on_output(run->data);
@@ -146,8 +147,7 @@ static void on_control(uv_poll_t* poll, int status, int events);
 
 static void poll_control(struct gbx_run* run) {
   if (run->control.poll == NULL) return;
-  int events =
-      UV_READABLE | (run->control.out != NULL ? UV_WRITABLE : 0);
+  int events = UV_READABLE | (run->control.out != NULL ? UV_WRITABLE : 0);
   (void)uv_poll_start(run->control.poll, events, on_control);
 }
 
@@ -199,17 +199,15 @@ static void on_control(uv_poll_t* poll, int status, int events) {
   if (status == 0 && (events & UV_WRITABLE) != 0 &&
       !gbx__control_flush(&run->control))
     poll_control(run);
-  if (status != 0 || (events & UV_READABLE) != 0)
-    read_control(run, LOUD_SHARE);
+  if (status != 0 || (events & UV_READABLE) != 0) read_control(run, LOUD_SHARE);
 }
 
 /* ---- Ending ------------------------------------------------------------ */
 
 static enum gbx_fault find_fault(const struct gbx_run* run) {
   const struct gbx_msg_end* end = &run->end;
-  bool by_sigkill =
-      !end->reported ||
-      (end->wait_code != CLD_EXITED && end->wait_status == SIGKILL);
+  bool by_sigkill = !end->reported || (end->wait_code != CLD_EXITED &&
+                                       end->wait_status == SIGKILL);
   if (end->escape) return GBX_FAULT_ESCAPE;
   /* A program that ended by itself just before the kill is no timeout. */
   if (run->timed_out && by_sigkill) return GBX_FAULT_TIMEOUT;
@@ -226,8 +224,8 @@ static void fill_exit(const struct gbx_run* run,
     result->signal = SIGKILL;
   else if (run->end.wait_code != CLD_EXITED)
     result->signal = run->end.wait_status;
-  result->exit_code = result->signal != 0 ? 128 + result->signal
-                                          : run->end.wait_status & 0xff;
+  result->exit_code =
+      result->signal != 0 ? 128 + result->signal : run->end.wait_status & 0xff;
 }
 
 static struct gbx_output view(const struct gbx__capture* capture) {
@@ -288,7 +286,8 @@ static void conclude(struct gbx_run* run) {
   struct gbx_engine* engine = run->engine;
   struct gbx_session* session = run->session;
   struct gbx_run** at = &engine->runs;
-  while (*at != run) at = &(*at)->next;
+  while (*at != run)
+    at = &(*at)->next;
   *at = run->next;
 
   const struct gbx_err* failure = find_failure(run);
@@ -327,8 +326,7 @@ static void scan(struct gbx__work* work) {
   /* A workspace that cannot be read has no changed files; the code may have
    * made it so, and its result is still due. */
   if (gbx__index_scan(&run->session->workspace, &job->index, NULL) < 0) return;
-  if (!job->compare)
-    gbx__index_settle(&run->session->workspace, job->index);
+  if (!job->compare) gbx__index_settle(&run->session->workspace, job->index);
   if (job->compare && run->before != NULL)
     (void)gbx__index_diff(run->before, job->index, &run->files,
                           &run->file_count, NULL);
@@ -401,8 +399,8 @@ void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end) {
   gbx_err_sanitize(&run->end.err);
   bool killed_by_us = run->timed_out || run->aborted || run->closed;
   int code = run->end.err.code;
-  if (code != GBX_OK && code != GBX_E_EXEC && !killed_by_us &&
-      !run->end.oom && !run->end.escape && run->failure.code == GBX_OK)
+  if (code != GBX_OK && code != GBX_E_EXEC && !killed_by_us && !run->end.oom &&
+      !run->end.escape && run->failure.code == GBX_OK)
     run->failure = run->end.err;
   if (code != GBX_E_EXEC) run->end.err = (struct gbx_err){0};
   end_box(run);
@@ -506,8 +504,7 @@ static void start_cell(struct gbx_run* run) {
     return;
   uv_mutex_lock(&run->mutex);
   for (int i = 0; i < 2; i++)
-    gbx__capture_reset(&run->output[i],
-                       (size_t)run->cells->max_output_bytes);
+    gbx__capture_reset(&run->output[i], (size_t)run->cells->max_output_bytes);
   uv_mutex_unlock(&run->mutex);
   if (run->cells->track_files)
     start_scan(run, false, scanned_cell);
@@ -690,9 +687,9 @@ void gbx__run_started(struct gbx_run* run, int pidfd) {
 
 struct run_task {
   struct gbx__task task;
-  struct gbx_run* run;  /* to start */
+  struct gbx_run* run; /* to start */
   uint32_t session_id;
-  uint32_t run_id;      /* to abort, or of the cell */
+  uint32_t run_id; /* to abort, or of the cell */
   struct gbx__cell* cell;
 };
 
@@ -709,7 +706,8 @@ static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
     return;
   }
   struct gbx_run** at = &engine->runs;
-  while (*at != NULL) at = &(*at)->next;
+  while (*at != NULL)
+    at = &(*at)->next;
   *at = run;
   if (run->session->attach == ATTACHED)
     gbx__runs_advance(engine);
@@ -733,7 +731,8 @@ static int make_exec_blob(const struct gbx_run_options* options,
   char* at = stpcpy(blob + sizeof head, cwd) + 1;
   for (uint32_t i = 0; i < head.argc; i++)
     at = stpcpy(at, options->argv[i]) + 1;
-  for (uint32_t i = 0; i < head.envc; i++) at = stpcpy(at, options->env[i]) + 1;
+  for (uint32_t i = 0; i < head.envc; i++)
+    at = stpcpy(at, options->env[i]) + 1;
   *ret_blob = (struct gbx_bytes){blob, size};
   return 0;
 }

@@ -27,7 +27,8 @@ const struct gbx_err gbx__session_closed = {
 
 struct gbx_session* gbx__session_find(struct gbx_engine* engine, uint32_t id) {
   struct gbx_session* session = engine->sessions;
-  while (session != NULL && session->id != id) session = session->next;
+  while (session != NULL && session->id != id)
+    session = session->next;
   return session;
 }
 
@@ -126,8 +127,8 @@ struct prepare_work {
 static void prepare_workspace(struct gbx__work* work) {
   struct prepare_work* job = (struct prepare_work*)work;
   (void)gbx__workspace_prepare(job->session->wanted_workspace,
-                               job->session->temp_dir,
-                               &job->session->workspace, &job->err);
+                               job->session->temp_dir, &job->session->workspace,
+                               &job->err);
 }
 
 static void workspace_prepared(struct gbx__work* work) {
@@ -136,7 +137,8 @@ static void workspace_prepared(struct gbx__work* work) {
   session->pending_work--;
   session->has_workspace = job->err.code == GBX_OK;
   if (session->engine->closing || !session->has_workspace)
-    fail_open(session, job->err.code != GBX_OK ? &job->err : &gbx__session_closed);
+    fail_open(session,
+              job->err.code != GBX_OK ? &job->err : &gbx__session_closed);
   else
     gbx__session_attach(session);
   free(job);
@@ -153,8 +155,7 @@ static void open_session(struct gbx_engine* engine, struct gbx__task* task) {
   session->id = gbx__engine_next_id(engine);
   session->next = engine->sessions;
   engine->sessions = session;
-  struct prepare_work* job =
-      engine->closing ? NULL : calloc(1, sizeof *job);
+  struct prepare_work* job = engine->closing ? NULL : calloc(1, sizeof *job);
   if (job == NULL) {
     fail_open(session, &gbx__session_closed);
     return;
@@ -179,8 +180,8 @@ int gbx_session_open(struct gbx_engine* engine,
     session->enforce_limits = options->enforce_limits;
     session->open_cb = cb;
     session->open_data = data;
-    session->blob = make_blob(options->entries, options->entry_count,
-                              &session->blob_size);
+    session->blob =
+        make_blob(options->entries, options->entry_count, &session->blob_size);
     session->temp_dir = strdup(options->temp_dir);
     if (options->workspace != NULL)
       session->wanted_workspace = strdup(options->workspace);
@@ -328,7 +329,8 @@ static void root_done(struct gbx_engine* engine, struct gbx__root* root,
   root->ready = err->code == GBX_OK;
   if (!root->ready) { /* the next session tries anew */
     struct gbx__root** at = &engine->client.roots;
-    while (*at != root) at = &(*at)->next;
+    while (*at != root)
+      at = &(*at)->next;
     *at = root->next;
   }
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
@@ -394,8 +396,7 @@ static void tree_removed(struct gbx__work* work) {
   struct remove_work* job = (struct remove_work*)work;
   struct gbx_session* session = job->session;
   if (session->engine->client.state == CLIENT_UP)
-    gbx__client_temp(session->engine, GBX_M_TEMP_DROP,
-                     session->workspace.path);
+    gbx__client_temp(session->engine, GBX_M_TEMP_DROP, session->workspace.path);
   finish_close(session, job->err.code == GBX_OK ? NULL : &job->err);
   free(job);
 }
@@ -478,8 +479,8 @@ void gbx__sessions_abandon(struct gbx_engine* engine,
   }
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
     struct gbx_session* next = session->next;
-    bool keeper_knows = session->attach == ATTACHING_WORKSPACE ||
-                        session->attach == ATTACHED;
+    bool keeper_knows =
+        session->attach == ATTACHING_WORKSPACE || session->attach == ATTACHED;
     session->attach = DETACHED;
     if (session->pending_work == 0) {
       report_open(session, err);

@@ -281,13 +281,13 @@ static void clean_up(struct keeper* keeper) {
     (void)RETRY(waitpid(keeper->launcher_pid, NULL, 0));
   }
   cgroup_remove_all(&keeper->cgroup);
-  /* If it was the launcher that died, its sessions go on in the next one, and
-   * the engine may be about to say so. */
+  /* If it was the launcher that ended first, its sessions go on in the next
+   * one, and the engine is about to say so; or Node is dying, whose sockets the
+   * kernel closes one after the other. Either way this one ends. */
   struct pollfd polled = {.fd = keeper->engine_fd, .events = POLLIN};
-  bool engine_gone = false;
-  while (!engine_gone && RETRY(poll(&polled, 1, 0)) > 0)
-    engine_gone = !serve_engine(keeper);
-  if (!engine_gone) return;
+  do {
+    if (RETRY(poll(&polled, 1, -1)) < 0) return;
+  } while (serve_engine(keeper));
   while (keeper->temp_folders != NULL) {
     struct temp_folder* folder = keeper->temp_folders;
     keeper->temp_folders = folder->next;

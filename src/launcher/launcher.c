@@ -120,10 +120,22 @@ static int leave_host_mounts(struct gbx_err* err) {
   return result;
 }
 
+/* What an epoll watches is counted for the user who made it. Ours is Node's,
+ * while we still are that: a box that watches as much as the boxes' user may
+ * would keep us from watching, and so from making, any other. */
+static int open_epoll(struct gbx_err* err) {
+  int fd = epoll_create1(0);
+  if (fd == GBX_FD_EPOLL) return 0;
+  if (fd < 0 || dup2(fd, GBX_FD_EPOLL) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "epoll_create1", "launcher");
+  (void)close(fd);
+  return 0;
+}
+
 void launcher_enter(int exe_fd, int rooted) {
   struct gbx_err err = {0};
-  if ((rooted && become_box_user(&err) < 0) || caps_keep_over_exec(&err) < 0 ||
-      leave_host_mounts(&err) < 0)
+  if (open_epoll(&err) < 0 || (rooted && become_box_user(&err) < 0) ||
+      caps_keep_over_exec(&err) < 0 || leave_host_mounts(&err) < 0)
     fail_start(&err);
   /* Executed anew inside the user namespace, so that our memory belongs to it:
    * only then can we open /proc/<init>/ns of a non-dumpable child. */
@@ -675,6 +687,7 @@ int launcher_main(const char* mode) {
   struct gbx_err err = {0};
   (void)fcntl(GBX_FD_ENGINE, F_SETFD, FD_CLOEXEC);
   (void)fcntl(GBX_FD_PEER, F_SETFD, FD_CLOEXEC);
+  (void)fcntl(GBX_FD_EPOLL, F_SETFD, FD_CLOEXEC);
   /* After the last change of credentials, which clears it. If the keeper died
    * before this line, its end of the socket is closed and serve() sees that. */
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
@@ -686,8 +699,8 @@ int launcher_main(const char* mode) {
   (void)sigaddset(&child, SIGCHLD);
   (void)sigprocmask(SIG_BLOCK, &child, NULL);
   launcher.signal_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
-  launcher.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-  if (launcher.signal_fd < 0 || launcher.epoll_fd < 0) {
+  launcher.epoll_fd = GBX_FD_EPOLL;
+  if (launcher.signal_fd < 0) {
     (void)gbx_fail(&err, GBX_E_START, errno, "signalfd", "launcher");
     fail_start(&err);
   }

@@ -17,9 +17,6 @@ static const struct {
 } fixed[] = {
     /* 1, not 0: it also keeps a core_pattern pipe from being started. */
     {RLIMIT_CORE, "CORE", 1, 1},
-    /* Node raised its own soft limit to the hard one; a payload that dups
-     * without end must meet EMFILE before it bothers anybody. */
-    {RLIMIT_NOFILE, "NOFILE", 1024, 4096},
     {RLIMIT_STACK, "STACK", 8 << 20, 64 << 20},
     /* Kernel memory that is counted per user of the host: small. */
     {RLIMIT_MEMLOCK, "MEMLOCK", 8 << 20, 8 << 20},
@@ -50,6 +47,20 @@ int limits_set_fixed(struct gbx_err* err) {
     if (result < 0) return result;
   }
   return 0;
+}
+
+int limits_set_files(struct gbx_err* err) {
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+    return gbx_fail(err, GBX_E_LIMIT, errno, "getrlimit", "NOFILE");
+  /* The kernel refuses to send descriptors over a socket while the user, in all
+   * boxes together, has more of them on the way than the sender may have open.
+   * With half of what launcher and init have, a box that keeps as many on the
+   * way as it can does not keep others from starting. */
+  rlim_t hard = files.rlim_max / 2 < 4096 ? files.rlim_max / 2 : 4096;
+  /* Node raised its own soft limit to the hard one; a payload that dups without
+   * end must meet EMFILE before it bothers anybody. */
+  return set_limit(RLIMIT_NOFILE, "NOFILE", 1024, hard, err);
 }
 
 int limits_nest_for_pids(uint64_t pids, struct gbx_err* err) {

@@ -9,6 +9,10 @@
 /* The resource limits that every payload has, whatever the cgroups do. */
 int limits_set_fixed(struct gbx_err* err);
 
+/* The limit of open files. After the last message with descriptors: below it
+ * another box could keep this process from sending them. */
+int limits_set_files(struct gbx_err* err);
+
 /* Puts this process into a user namespace of its own, in which it has the same
  * uid, and bounds the processes there. The kernel counts them per user
  * namespace and uid (since 5.14): set before, the limit would count every

@@ -190,6 +190,7 @@ void payload_main(const struct box_spec* spec, int init_fd) {
   if (listener_fd < 0) die(3, &err, 127);
   send_head(3, GBX_M_PAYLOAD_READY, listener_fd);
   if (listener_fd > 0) (void)close(listener_fd);
+  if (limits_set_files(&err) < 0) die(3, &err, 127);
 
   union gbx_msg message;
   struct gbx_fds fds;

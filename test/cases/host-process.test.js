@@ -13,11 +13,11 @@ const { Worker } = require('node:worker_threads');
 const {
   descendants,
   eventually,
+  eventuallyGone,
   glovebox,
   hasCgroups,
   leaves,
   open,
-  processes,
   test,
 } = require('../helpers/harness.js');
 const { askScript, startScript } = require('../helpers/host-script.js');
@@ -56,18 +56,6 @@ async function startEndless(sandbox) {
 
 function sleeps() {
   return descendants().filter(({ name }) => name === 'sleep');
-}
-
-async function eventuallyGone(listed, deadlineMs = 3000) {
-  const left = () =>
-    processes().filter((found) =>
-      listed.some(({ pid, name }) => pid === found.pid && name === found.name),
-    );
-  await eventually(
-    () => left().length === 0,
-    () => `alive: ${JSON.stringify(left())}`,
-    deadlineMs,
-  );
 }
 
 // ---- Worker threads --------------------------------------------------------
@@ -185,6 +173,20 @@ for (const [way, expected] of Object.entries(ends)) {
     }
   });
 }
+
+test('sandboxes that are forgotten and collected lose no call and leave nothing', async (t) => {
+  const script = startScript(t, 'forgotten.js');
+  const { pid } = script.child;
+  const answer = JSON.parse(await script.line());
+  assert.deepEqual(answer.finished, ['1\n', '2\n', '3\n']);
+  assert.equal(answer.exitCode, 0);
+  // It ends by itself, with three sessions open for all that it knows.
+  assert.equal((await script.ended).exitCode, 0);
+  await eventually(() => leaves(pid).length === 0, 'cgroups are left', 3000);
+  for (const folder of answer.workspaces) {
+    await eventually(() => !fs.existsSync(folder), `${folder} is left`, 3000);
+  }
+});
 
 // ---- Our processes are killed ----------------------------------------------
 

@@ -93,9 +93,9 @@ for (const form of ['call', 'kernel']) {
   test(`the deadline of a ${form} fires while the host's JavaScript is in a loop`, async (t) => {
     const answer = await askScript(t, 'busy-host.js', { args: [form] });
     assert.equal(answer.fault, 'timeout');
-    // It ran, and ended at 0.7 s: long before the two seconds of the loop.
+    // It ran, and ended at 2 s: long before the host's loop, at 3.5 s.
     assert.ok(answer.beats > 5, JSON.stringify(answer));
-    assert.ok(answer.lastBeatMs < 1300, JSON.stringify(answer));
+    assert.ok(answer.lastBeatMs < 2900, JSON.stringify(answer));
     assert.equal(answer.later, 0);
   });
 }

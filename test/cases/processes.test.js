@@ -8,10 +8,10 @@ const fs = require('node:fs');
 const {
   descendants,
   eventually,
+  eventuallyGone,
   hasCgroups,
   leaves,
   open,
-  processes,
   test,
 } = require('../helpers/harness.js');
 const { forms } = require('../helpers/forms.js');
@@ -202,15 +202,7 @@ test('P09 SIGKILL of the host leaves no process, cgroup or folder', async (t) =>
 
   process.kill(pid, 'SIGKILL');
   assert.equal((await script.ended).signal, 'SIGKILL');
-  // A number may have been given to somebody else since.
-  const isListed = (found) =>
-    listed.some(({ pid, name }) => pid === found.pid && name === found.name);
-  const left = () => processes().filter(isListed);
-  await eventually(
-    () => left().length === 0,
-    () => `alive: ${JSON.stringify(left())}`,
-    3000,
-  );
+  await eventuallyGone(listed, 3000);
   await eventually(
     () => leavesOfHost().length === 0,
     () => `cgroups: ${leavesOfHost()}`,

@@ -203,6 +203,25 @@ async function eventually(condition, message, deadlineMs = 5000) {
   }
 }
 
+/**
+ * Waits until none of `listed`, of `descendants()`, is left. The dead that only
+ * wait to be reaped count where this process is their parent: orphans are init's,
+ * which takes its time.
+ */
+async function eventuallyGone(listed, deadlineMs = 3000) {
+  // A number may have been given to somebody else since.
+  const isListed = (found) =>
+    listed.some(({ pid, name }) => pid === found.pid && name === found.name);
+  const isLeft = ({ state, ppid }) => state !== 'Z' || ppid === process.pid;
+  const left = () =>
+    processes().filter((found) => isListed(found) && isLeft(found));
+  await eventually(
+    () => left().length === 0,
+    () => `alive: ${JSON.stringify(left())}`,
+    deadlineMs,
+  );
+}
+
 // Per environment: keeper, launcher, and for each root two ready boxes, each an
 // init and a payload that waits. Tests open a few roots.
 const MOST_IDLE_PROCESSES = 2 + 2 * 2 * 4;
@@ -282,6 +301,7 @@ module.exports = {
   canary,
   descendants,
   eventually,
+  eventuallyGone,
   glovebox,
   hasCgroups,
   isRoot,

@@ -10,7 +10,6 @@ const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { after } = require('node:test');
 const { mustRun, outside, packagedPython } = require('../helpers/harness.js');
 
 // From number 424 on all architectures number alike.
@@ -117,7 +116,6 @@ for (const [name, pair] of Object.entries(oldNumbers)) {
 
 const compiler = process.env.CC || 'gcc';
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'attack-'));
-after(() => fs.rmSync(folder, { recursive: true, force: true }));
 const compiled = new Map();
 
 /** The path of programs/NAME.c, compiled. */

@@ -9,6 +9,7 @@ const os = require('node:os');
 const path = require('node:path');
 const {
   canary,
+  isRoot,
   open,
   outside,
   packagedPython,
@@ -371,16 +372,18 @@ test('ATK descriptors that a box sends over the control socket never arrive', as
   await sandbox.runCode('');
   let during = 0;
   const before = count();
-  const rounds = soak ? 1000 : 50;
+  const rounds = soak ? 10_000 : 90;
   const result = await sandbox.runCode(
     `${prelude}
 import array, socket, struct
 control = socket.socket(fileno=os.dup(max(map(int, os.listdir('/proc/self/fd')))))
 reader, writer = os.pipe()
-mine = array.array('i', [writer] * 200)
+mine = array.array('i', [writer] * 10)
 frame = struct.pack('<II', 2, 2) + b'{}'
 for i in range(${rounds}):
-    control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, mine)])
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, mine)]
+    while attempt(control.sendmsg, [frame], rights) == 'ETOOMANYREFS':
+        time.sleep(0.001)
 os.close(writer)
 print('sent', flush=True)
 # When nobody has a copy, the pipe is at its end.
@@ -394,6 +397,88 @@ print(os.read(reader, 1))`,
   assertFinished(result);
   assert.equal(result.stdout, "sent\nb''\n");
   assert.ok(during <= before + 10, `${before} before, ${during} meanwhile`);
+});
+
+test('ATK a box that keeps descriptors on their way keeps no other from starting', {
+  // The kernel counts them per user.
+  skip: !isRoot && 'the quota is that of all who run as this user',
+}, async (t) => {
+  const [first, second] = [await open(t), await open(t)];
+  const held = askAndHold(
+    first,
+    `
+import array, resource, socket
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+kept, sent, error = [], 0, None
+rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [0] * 250))]
+while error in (None, 'EAGAIN'):
+    if error == 'EAGAIN' or not kept:
+        kept += socket.socketpair()
+        kept[-2].setblocking(False)
+    error = attempt(kept[-2].sendmsg, [b'x'], rights)
+    if isinstance(error, int):
+        sent, error = sent + 250, None
+hold()
+answer = [error, sent >= hard]`,
+  );
+  await held.ready;
+  for (let i = 0; i < 5; i++) {
+    // More than were made ahead of need.
+    const results = await Promise.all(
+      [first, second].map((sandbox) => sandbox.runCode('print(1)')),
+    );
+    for (const result of results) assert.equal(result.stdout, '1\n');
+  }
+  await held.release();
+  assert.deepEqual(await held.answer, ['ETOOMANYREFS', true]);
+});
+
+test('ATK a box that watches as many files as its user may keeps no other from starting', {
+  skip:
+    (!isRoot && 'the quota is that of all who run as this user') ||
+    (!soak && 'takes 2 GiB of memory (GLOVEBOX_SOAK=1)'),
+}, async (t) => {
+  const [first, second] = [await open(t, { memoryMb: null }), await open(t)];
+  const held = askAndHold(
+    first,
+    `
+import resource, select
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+events = [os.eventfd(0) for i in range(hard // 2)]
+main, epolls = os.getpid(), []
+def fill():
+    """Whether there is no watch left; else there is no descriptor left."""
+    while True:
+        epoll = attempt(select.epoll)
+        if epoll == 'EMFILE':
+            return False
+        epolls.append(epoll)
+        for event in events:
+            if attempt(epoll.register, event, select.EPOLLIN) == 'ENOSPC':
+                return True
+while not fill():
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        break
+    for epoll in epolls:
+        epoll.close()
+else:
+    hold()
+if os.getpid() != main:
+    os._exit(0)
+answer = 'full'`,
+    { timeoutS: 300 },
+  );
+  await held.ready;
+  const results = await Promise.all(
+    Array.from({ length: 20 }, () => second.run(['true'])),
+  );
+  for (const result of results) assertFinished(result);
+  await held.release();
+  assert.equal(await held.answer, 'full');
 });
 
 test('ATK the host process behind the control socket is out of reach', async (t) => {

@@ -59,8 +59,10 @@ class Machine {
     this.#consoleFile = parts.consoleFile;
     // A qemu that outlives a killed test run would eat a processor for ever.
     const command = ['--pdeathsig', 'KILL', '--', 'qemu-system-x86_64'];
+    // Its standard input stays open: at the end of it qemu would take the port's
+    // reader for gone, and let the machine's writes wait for ever.
     this.#child = spawn('setpriv', [...command, ...qemuArguments(parts)], {
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe'],
     });
     let stderr = '';
     this.#child.stderr.setEncoding('utf8').on('data', (text) => {

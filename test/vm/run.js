@@ -89,7 +89,9 @@ async function followFile(t, file) {
     count++;
   }
   if (event.type !== 'file-end' || event.file !== file) {
-    throw new Error(`expected the end of ${file}, got ${JSON.stringify(event)}`);
+    throw new Error(
+      `expected the end of ${file}, got ${JSON.stringify(event)}`,
+    );
   }
   const { exitCode, signal, isLate, output } = event;
   t.diagnostic(`${count} tests, ${Math.round(event.durationMs / 1000)} s`);

@@ -10,7 +10,12 @@ const { spawn, spawnSync } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
 const path = require('node:path');
-const { chooseScenarios, launcher, plainUsers, ways } = require('../scenarios.js');
+const {
+  chooseScenarios,
+  launcher,
+  plainUsers,
+  ways,
+} = require('../scenarios.js');
 const choice = require('../choice.json');
 
 const root = path.join(__dirname, '..', '..', '..');
@@ -105,12 +110,10 @@ function findLeftCgroups() {
     .filter(Boolean);
 }
 
-function findLeftFolders() {
-  return ['/tmp', '/var/tmp', '/dev/shm']
-    .flatMap((folder) =>
-      fs.readdirSync(folder).map((name) => path.join(folder, name)),
-    )
-    .filter((file) => !/\/systemd-private-/.test(file));
+function findFolders() {
+  return ['/tmp', '/var/tmp', '/dev/shm'].flatMap((folder) =>
+    fs.readdirSync(folder).map((name) => path.join(folder, name)),
+  );
 }
 
 // Users' managers mount and unmount folders of theirs as sessions come and go.
@@ -118,16 +121,15 @@ function findMounts() {
   return fs
     .readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')
-    .filter((line) => !line.includes(' /run/'))
-    .join('\n');
+    .filter((line) => !line.includes(' /run/'));
 }
 
 async function checkNothingIsLeft(before) {
   const find = () => ({
     processes: findLeftProcesses(),
     cgroups: findLeftCgroups(),
-    folders: findLeftFolders(),
-    mounts: findMounts() === before.mounts ? [] : findMounts().split('\n'),
+    folders: findFolders().filter((file) => !before.folders.includes(file)),
+    mounts: findMounts().filter((line) => !before.mounts.includes(line)),
   });
   const started = Date.now();
   let left = find();
@@ -251,7 +253,7 @@ async function runScenario(scenario) {
       });
     }
     for (const file of scenario.files) {
-      const before = { mounts: findMounts() };
+      const before = { folders: findFolders(), mounts: findMounts() };
       const started = Date.now();
       const end = await runFile(scenario, file);
       const durationMs = Date.now() - started;

@@ -156,9 +156,7 @@ test('SIGKILL of the host leaves no process and no folder', async (t) => {
   await script.ended;
   const left = () =>
     processes().filter((found) =>
-      listed.some(
-        (old) => old.pid === found.pid && old.name === found.name,
-      ),
+      listed.some((old) => old.pid === found.pid && old.name === found.name),
     );
   const started = Date.now();
   await eventually(
