@@ -91,7 +91,7 @@ function runAsPlainUser({ files: allFiles, options }) {
   printHeading(`tests as a plain user (uid ${plainId})`);
   // Not os.tmpdir(): TMPDIR may name a folder that is private to root, as the
   // folder of this clone may be.
-  const copy = fs.mkdtempSync('/tmp/glovebox-test-');
+  const copy = fs.mkdtempSync('/tmp/plain-user-');
   try {
     const env = preparePlainUser(copy);
     const node = findNodeFor(copy, env);

@@ -22,6 +22,8 @@ const baseFlags = [
   '-Wshadow',
   '-Werror',
   '-g',
+  // The interpreter of the filter runs millions of instructions.
+  '-O1',
   '-Isrc',
 ];
 const sanitizerFlags = [

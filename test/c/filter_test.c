@@ -313,7 +313,7 @@ static void try_call(const char* name) {
     try_arguments(&call, 0, value | 0xffffffff80040000);
   }
   uint64_t state = 0x9e3779b97f4a7c15;
-  for (int i = 0; i < 200000; i++) {
+  for (int i = 0; i < 20000; i++) {
     uint64_t a0 = next_argument(&state);
     try_arguments(&call, a0, next_argument(&state));
   }

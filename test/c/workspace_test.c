@@ -159,8 +159,9 @@ static void test_temporary(void) {
   EXPECT(gbx__workspace_remove(&a, NULL) == 0 && !has(AT_FDCWD, a.path));
   EXPECT(gbx__workspace_remove(&a, NULL) == 0); /* gone already */
 
-  /* Another folder in its place stays. */
-  MUST(rmdir(b.path) == 0 && mkdir(in_scratch("other"), 0755) == 0);
+  /* Another folder in its place stays. Made first: the file system may give a
+   * new folder the inode of one that is gone. */
+  MUST(mkdir(in_scratch("other"), 0755) == 0 && rmdir(b.path) == 0);
   MUST(rename(in_scratch("other"), b.path) == 0);
   struct gbx_err err = {0};
   EXPECT(gbx__workspace_remove(&b, &err) < 0 && err.code == GBX_E_IO);

@@ -232,6 +232,39 @@ while True:
   assert.ok(grown < 64 << 20, `${grown >> 20} MiB`);
 });
 
+test('ATK frames that come faster than they can be read hold up neither a deadline nor another call', async (t) => {
+  const sandbox = await open(t);
+  const other = await open(t);
+  await other.run(['true']);
+  let start;
+  const started = new Promise((resolve) => {
+    start = resolve;
+  });
+  // One write is one piece for the kernel, so frames of several processes stay
+  // whole. It ends by itself, should the deadline never come.
+  const flooding = sandbox.runCode(
+    `${speak}
+data = frame(${RESULT}, b'') * 4000
+end = time.monotonic() + 10
+fork = ctypes.CDLL(None).fork # runs none of the driver's handlers
+for i in range(4):
+    if fork() == 0:
+        break
+print('begin', flush=True)
+while time.monotonic() < end:
+    os.write(control, data)
+os._exit(0)`,
+    { timeoutS: 2, onStdout: start },
+  );
+  await started;
+  const beside = await other.run(['true']);
+  const result = await flooding;
+  assertFinished(beside);
+  assert.ok(beside.durationMs < 4000, `another call: ${beside.durationMs} ms`);
+  assert.equal(result.fault?.type, 'timeout');
+  assert.ok(result.durationMs < 6000, `ended after ${result.durationMs} ms`);
+});
+
 test('ATK large results are kept up to a quarter of a GiB', async (t) => {
   const result = await forge(
     await open(t),

@@ -133,10 +133,10 @@ describe('ExecutionResult', () => {
       run({ fault: 'oom' }).fault.message,
       /exceeded memoryMb 128: raise memoryMb/,
     );
-    assert.match(
-      run({ fault: 'escape_blocked', faultSyscall: 165 }).fault.message,
-      /system call that the sandbox forbids \(number 165\)/,
-    );
+    const named = run({ fault: 'escape_blocked', faultSyscall: 'mount' });
+    assert.match(named.fault.message, /that the sandbox forbids: mount$/);
+    assert.equal(named.fault.syscall, 'mount');
+    assert.ok(!('syscall' in run({ fault: 'timeout' }).fault));
     const lifted = { ...limits, memoryMb: null };
     const native = runResult({ fault: 'oom' });
     const result = runOutcome(native, new FrameCollector(), lifted, ['x']);

@@ -289,7 +289,7 @@ function makeCheckoutDisk(file, choice) {
     }
     place(stage, 'test/vm/choice.json', JSON.stringify(choice));
     // The clone may be private to its owner; the machine's users are others.
-    run('chown', ['-R', '0:0', stage]);
+    if (process.getuid() === 0) run('chown', ['-R', '0:0', stage]);
     run('chmod', ['-R', 'u+rwX,go+rX', stage]);
     makeDisk(stage, file, 128);
   } finally {

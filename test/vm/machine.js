@@ -52,6 +52,7 @@ class Machine {
   #ended;
   #consoleFile;
   #isLate = false;
+  #isOver = false;
 
   /** Starts it. It ends by itself, or at `timeoutS`, or with this process. */
   constructor({ timeoutS, ...parts }) {
@@ -83,12 +84,15 @@ class Machine {
 
   /** The next event; rejects if the machine ended. */
   async next() {
+    if (this.#isOver) throw new Error('the machine has ended');
     const { value, done } = await this.#lines.next();
     if (!done) {
       const event = JSON.parse(value);
       if (event.type === 'broken') throw new Error(event.error);
       return event;
     }
+    // Once is enough: those who still wait need not hear the reason again.
+    this.#isOver = true;
     const { exitCode, signal, stderr } = await this.#ended;
     const why = this.#isLate
       ? 'did not end in time'

@@ -15,7 +15,7 @@
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { after, before, test } = require('node:test');
+const { test } = require('node:test');
 const { makeCheckoutDisk, prepareRootDisk } = require('./image.js');
 const { Machine } = require('./machine.js');
 const { chooseScenarios } = require('./scenarios.js');
@@ -32,66 +32,55 @@ const choice = {
     .map((file) => path.relative(root, path.resolve(file))),
 };
 
-const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-vm-'));
-let machine;
+const scenarios = chooseScenarios(choice);
+if (scenarios.length === 0) {
+  console.error(`no scenario has a name with ${choice.names.join(' or ')}`);
+  process.exit(2);
+}
 
-function rethrowFromGuest(text) {
+let machine;
+let folder;
+
+process.once('SIGINT', () => process.exit(130));
+process.once('SIGTERM', () => process.exit(143));
+process.once('exit', () => {
+  machine?.kill();
+  if (folder) fs.rmSync(folder, { recursive: true, force: true });
+});
+
+function nextEvent() {
+  if (!machine) throw new Error('the machine does not run');
+  return machine.next();
+}
+
+/** Throws what a test in the machine threw, with its own stack. */
+function rethrow(text) {
   const error = new Error(text.split('\n', 1)[0]);
   error.stack = text;
   throw error;
 }
 
-before(() => {
-  process.once('SIGINT', () => process.exit(130));
-  process.once('SIGTERM', () => process.exit(143));
-  process.once('exit', () => {
-    machine?.kill();
-    fs.rmSync(folder, { recursive: true, force: true });
-  });
-});
-
-after(() => machine?.kill());
-
-test('the disks are made', (t) => {
-  const { made, ...parts } = prepareRootDisk();
-  if (made) t.diagnostic('the root disk was not in the cache');
-  const checkout = path.join(folder, 'checkout.img');
-  makeCheckoutDisk(checkout, choice);
-  const consoleFile = path.join(folder, 'console.log');
-  machine = new Machine({
-    ...parts,
-    checkout,
-    consoleFile,
-    timeoutS: machineTimeoutS,
-  });
-});
-
-test('the machine boots', async () => {
-  const { type } = await machine.next();
-  if (type !== 'up') throw new Error(`it said "${type}" first`);
-});
+// ---- Reports ---------------------------------------------------------------
 
 /** A test that ran in the machine. */
 function report(t, { name, durationMs, ok, skip, error, notes = [] }) {
   return t.test(name, { skip }, (t) => {
-    if (durationMs > 1000) notes.push(`${(durationMs / 1000).toFixed(1)} s`);
     for (const note of notes) t.diagnostic(note);
-    if (!ok) rethrowFromGuest(error);
+    if (durationMs > 1000) t.diagnostic(`${(durationMs / 1000).toFixed(1)} s`);
+    if (!ok) rethrow(error);
   });
 }
 
 /** Reports the tests of a file, whose end the machine must report too. */
 async function followFile(t, file) {
   let count = 0;
-  let event = await machine.next();
-  for (; event.type === 'test'; event = await machine.next()) {
+  let event = await nextEvent();
+  for (; event.type === 'test'; event = await nextEvent()) {
     await report(t, event);
     count++;
   }
   if (event.type !== 'file-end' || event.file !== file) {
-    throw new Error(
-      `expected the end of ${file}, got ${JSON.stringify(event)}`,
-    );
+    throw new Error(`instead of its end came ${JSON.stringify(event)}`);
   }
   const { exitCode, signal, isLate, output } = event;
   t.diagnostic(`${count} tests, ${Math.round(event.durationMs / 1000)} s`);
@@ -103,24 +92,41 @@ async function followFile(t, file) {
   }
 }
 
-const scenarios = chooseScenarios(choice);
-if (scenarios.length === 0) throw new Error('no such scenario');
+async function followScenario(t, scenario) {
+  const { type, name } = await nextEvent();
+  if (type !== 'scenario' || name !== scenario.name) {
+    throw new Error(`instead of its start came ${type} ${name}`);
+  }
+  if (scenario.twin) await report(t, await nextEvent());
+  for (const file of scenario.files) {
+    await t.test(file, (t) => followFile(t, file));
+  }
+}
+
+// ---- The run ---------------------------------------------------------------
+
+test('the disks are made', (t) => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-vm-'));
+  const { made, ...parts } = prepareRootDisk();
+  if (made) t.diagnostic('the root disk was not in the cache');
+  const checkout = path.join(folder, 'checkout.img');
+  makeCheckoutDisk(checkout, choice);
+  const consoleFile = path.join(folder, 'console.log');
+  const timeoutS = machineTimeoutS;
+  machine = new Machine({ ...parts, checkout, consoleFile, timeoutS });
+});
+
+test('the machine boots', async () => {
+  const { type } = await nextEvent();
+  if (type !== 'up') throw new Error(`it said "${type}" first`);
+});
 
 for (const scenario of scenarios) {
-  test(scenario.name, async (t) => {
-    const { type, name } = await machine.next();
-    if (type !== 'scenario' || name !== scenario.name) {
-      throw new Error(`it reported ${type} ${name}`);
-    }
-    if (scenario.twin) await report(t, await machine.next());
-    for (const file of scenario.files) {
-      await t.test(file, (t) => followFile(t, file));
-    }
-  });
+  test(scenario.name, (t) => followScenario(t, scenario));
 }
 
 test('the machine powers itself off', async () => {
-  const { type } = await machine.next();
+  const { type } = await nextEvent();
   if (type !== 'end') throw new Error(`it said "${type}" last`);
   await machine.powerOff();
 });

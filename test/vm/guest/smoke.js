@@ -76,7 +76,7 @@ except OSError as error:
 
 const programs = {
   python: { code: '6 * 7', result: '42' },
-  node: { code: '6 * 7', result: '42' },
+  node: { code: 'console.log(6 * 7)', stdout: '42\n' },
   bash: { code: 'echo $((6 * 7))', stdout: '42\n' },
 };
 
