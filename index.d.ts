@@ -313,7 +313,10 @@ export interface SandboxFault {
   type: SandboxFaultType;
   /** The limit that was hit, and what to do. */
   message: string;
-  /** The system call, where it is known by name. */
+  /**
+   * Of `"escape_blocked"`: the forbidden system call, `"mount"`; its number as
+   * text where it has no name. Missing on kernels that do not say.
+   */
   syscall?: string;
 }
 

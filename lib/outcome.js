@@ -30,7 +30,7 @@ const faultMessages = {
     'by the code itself, or by the host',
   escape_blocked: (_limits, { faultSyscall }) =>
     'killed for a system call that the sandbox forbids' +
-    (faultSyscall >= 0 ? ` (number ${faultSyscall})` : ''),
+    (faultSyscall ? `: ${faultSyscall}` : ''),
 };
 
 const kernelGone = 'the kernel and its state are gone';
@@ -41,6 +41,7 @@ function faultOf(native, limits) {
   return {
     type: native.fault,
     message: message ? message(limits, native) : 'ended by the sandbox',
+    ...(native.faultSyscall && { syscall: native.faultSyscall }),
   };
 }
 

@@ -98,7 +98,6 @@ bool RunResultCopy::Copy(const struct gbx_run_result* result) {
   signal = result->signal;
   fault = result->fault;
   fault_syscall = result->fault_syscall;
-  fault_arch = result->fault_arch;
   exec = result->exec;
   frames_truncated = result->frames_truncated;
   duration_us = result->duration_us;
@@ -111,7 +110,6 @@ bool RunResultCopy::Copy(const struct gbx_run_result* result) {
 bool CellResultCopy::Copy(const struct gbx_cell_result* result) {
   fault = result->fault;
   fault_syscall = result->fault_syscall;
-  fault_arch = result->fault_arch;
   frames_truncated = result->frames_truncated;
   duration_us = result->duration_us;
   has_done = result->done.data != nullptr;
@@ -236,8 +234,7 @@ static Napi::Object ResultToJs(Napi::Env env, Result* result) {
   object.Set("stderrTruncated",
              Napi::Boolean::New(env, result->output[GBX_STDERR].truncated));
   object.Set("fault", FaultToJs(env, result->fault));
-  object.Set("faultSyscall", Napi::Number::New(env, result->fault_syscall));
-  object.Set("faultArch", NumberToJs(env, result->fault_arch));
+  object.Set("faultSyscall", Napi::String::New(env, result->fault_syscall));
   object.Set("framesTruncated",
              Napi::Boolean::New(env, result->frames_truncated));
   object.Set("durationUs", NumberToJs(env, result->duration_us));

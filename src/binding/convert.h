@@ -65,8 +65,7 @@ struct RunResultCopy {
   int exit_code = 0;
   int signal = 0;
   enum gbx_fault fault = GBX_FAULT_NONE;
-  int fault_syscall = -1;
-  uint32_t fault_arch = 0;
+  std::string fault_syscall;
   struct gbx_err exec = {};
   bool frames_truncated = false;
   uint64_t duration_us = 0;
@@ -83,8 +82,7 @@ struct CellResultCopy {
   bool has_done = false;
   Bytes done;
   enum gbx_fault fault = GBX_FAULT_NONE;
-  int fault_syscall = -1;
-  uint32_t fault_arch = 0;
+  std::string fault_syscall;
   bool frames_truncated = false;
   uint64_t duration_us = 0;
   std::vector<FileCopy> files;

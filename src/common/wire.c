@@ -89,16 +89,14 @@ int gbx_msg_recv(int socket_fd, union gbx_msg* ret_message,
     return 0;
   }
   const struct gbx_msg_head* head = &ret_message->head;
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
-      (size_t)size < sizeof *head || head->magic != GBX_WIRE_MAGIC ||
-      head->version != GBX_WIRE_VERSION || head->size != (size_t)size) {
+  if ((message.msg_flags & MSG_TRUNC) != 0 || (size_t)size < sizeof *head ||
+      head->magic != GBX_WIRE_MAGIC || head->version != GBX_WIRE_VERSION ||
+      head->size != (size_t)size) {
     gbx_fds_close(ret_fds);
     return -EBADMSG;
   }
-  /* Messages are smaller than the buffer: zeroing only the tail of the largest
-   * fixed part keeps the fields of a short message defined and costs little. */
-  size_t defined = sizeof(struct gbx_msg_end);
-  if ((size_t)size < defined)
-    memset(ret_message->bytes + size, 0, defined - (size_t)size);
+  /* This process has no room for all its descriptors. */
+  if ((message.msg_flags & MSG_CTRUNC) != 0) gbx_fds_close(ret_fds);
+  memset(ret_message->bytes + size, 0, GBX_MSG_MAX - (size_t)size);
   return 1;
 }

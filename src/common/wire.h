@@ -91,8 +91,6 @@ enum gbx_controllers {
 
 struct gbx_msg_keeper_up {
   struct gbx_msg_head head;
-  uint32_t rooted;      /* the keeper is root and boxes map to box_uid */
-  uint32_t box_uid;     /* host uid of everything in a box */
   uint32_t controllers; /* enum gbx_controllers, by cgroup */
 };
 
@@ -261,7 +259,9 @@ int gbx_msg_send(int socket_fd, const struct gbx_msg_head* head, const int* fds,
 
 /* Receives one message and its descriptors (close-on-exec). Returns 1, 0 at
  * the end of the stream, or a negative errno: -EBADMSG if it is none of ours
- * (its descriptors are closed). A short message is padded with zeroes. */
+ * (its descriptors are closed). A short message is padded with zeroes. If this
+ * process has no room for all the descriptors it gets none: a receiver that
+ * needs some counts them. */
 int gbx_msg_recv(int socket_fd, union gbx_msg* ret_message,
                  struct gbx_fds* ret_fds);
 

@@ -49,21 +49,6 @@ void gbx__timer_close(uv_timer_t** timer) {
   *timer = NULL;
 }
 
-static void do_work(uv_work_t* request) {
-  struct gbx__work* work = (struct gbx__work*)request;
-  work->work(work);
-}
-
-static void work_is_done(uv_work_t* request, int status) {
-  (void)status; /* nobody cancels */
-  struct gbx__work* work = (struct gbx__work*)request;
-  work->done(work);
-}
-
-void gbx__work_start(struct gbx_engine* engine, struct gbx__work* work) {
-  (void)uv_queue_work(&engine->loop, &work->request, do_work, work_is_done);
-}
-
 /* ---- Filters ----------------------------------------------------------- */
 
 static int make_filter(bool init, bool notify, struct gbx_bytes* ret_filter,
@@ -128,6 +113,25 @@ static void run_thread(void* argument) {
   (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
 }
 
+static void close_left_over(uv_handle_t* handle, void* argument) {
+  (void)argument;
+  if (!uv_is_closing(handle)) uv_close(handle, free_handle);
+}
+
+/* With its thread gone, or never there. */
+static void free_engine(struct gbx_engine* engine) {
+  /* Before the loop: a worker may still be about to ring its bell. */
+  gbx__pool_done(&engine->pool);
+  uv_walk(&engine->loop, close_left_over, NULL);
+  (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
+  (void)uv_loop_close(&engine->loop);
+  uv_mutex_destroy(&engine->mutex);
+  fd_close(&engine->client.keeper_pidfd);
+  free((void*)engine->payload_filter.data);
+  free((void*)engine->init_filter.data);
+  free(engine);
+}
+
 int gbx_engine_new(const struct gbx_engine_options* options,
                    struct gbx_engine** ret_engine, struct gbx_err* err) {
   struct gbx_engine* engine = calloc(1, sizeof *engine);
@@ -141,8 +145,14 @@ int gbx_engine_new(const struct gbx_engine_options* options,
   engine->last_task = &engine->first_task;
   engine->next_id = 1;
   gbx__client_init(&engine->client);
-  int result = uv_loop_init(&engine->loop);
+  int result = gbx__pool_init(&engine->pool);
   if (result != 0) {
+    free(engine);
+    return gbx_fail(err, GBX_E_START, -result, "uv_mutex_init", "engine");
+  }
+  result = uv_loop_init(&engine->loop);
+  if (result != 0) {
+    gbx__pool_done(&engine->pool);
     free(engine);
     return gbx_fail(err, GBX_E_START, -result, "uv_loop_init", "engine");
   }
@@ -152,10 +162,7 @@ int gbx_engine_new(const struct gbx_engine_options* options,
   result = uv_thread_create(&engine->thread, run_thread, engine);
   if (result != 0) {
     uv_close((uv_handle_t*)&engine->wake, NULL);
-    (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
-    (void)uv_loop_close(&engine->loop);
-    uv_mutex_destroy(&engine->mutex);
-    free(engine);
+    free_engine(engine);
     return gbx_fail(err, GBX_E_START, -result, "uv_thread_create", "engine");
   }
   *ret_engine = engine;
@@ -170,6 +177,13 @@ static void stop_waiting(uv_timer_t* timer) {
   uv_close((uv_handle_t*)timer, free_handle);
 }
 
+void gbx__engine_settle(struct gbx_engine* engine) {
+  uv_handle_t* wake = (uv_handle_t*)&engine->wake;
+  /* A worker rings it when its job is done. */
+  if (engine->closing && engine->working == 0 && !uv_is_closing(wake))
+    uv_close(wake, NULL);
+}
+
 static void close_engine(struct gbx_engine* engine, struct gbx__task* task) {
   free(task);
   struct gbx_err err = {0};
@@ -177,8 +191,9 @@ static void close_engine(struct gbx_engine* engine, struct gbx__task* task) {
   engine->closing = true;
   gbx__sessions_abandon(engine, &err);
   gbx__client_stop(engine, &err);
-  uv_close((uv_handle_t*)&engine->wake, NULL);
-  /* The loop ends with its last handle: the keeper's pidfd, or this timer. */
+  gbx__engine_settle(engine);
+  /* The loop ends with its last handle: the bell, the keeper's pidfd or this
+   * timer. */
   uv_timer_t* patience = gbx__timer_new(engine, engine);
   if (engine->client.keeper_end == NULL || patience == NULL) {
     if (patience != NULL) uv_close((uv_handle_t*)patience, free_handle);
@@ -188,11 +203,6 @@ static void close_engine(struct gbx_engine* engine, struct gbx__task* task) {
   }
   (void)uv_timer_start(patience, stop_waiting, CLEAN_UP_PATIENCE_MS, 0);
   uv_unref((uv_handle_t*)patience);
-}
-
-static void close_left_over(uv_handle_t* handle, void* argument) {
-  (void)argument;
-  if (!uv_is_closing(handle)) uv_close(handle, free_handle);
 }
 
 void gbx_engine_free(struct gbx_engine* engine) {
@@ -209,12 +219,5 @@ void gbx_engine_free(struct gbx_engine* engine) {
     late->perform(engine, late);
     late = next;
   }
-  uv_walk(&engine->loop, close_left_over, NULL);
-  (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
-  (void)uv_loop_close(&engine->loop);
-  uv_mutex_destroy(&engine->mutex);
-  fd_close(&engine->client.keeper_pidfd);
-  free((void*)engine->payload_filter.data);
-  free((void*)engine->init_filter.data);
-  free(engine);
+  free_engine(engine);
 }

@@ -177,10 +177,9 @@ struct gbx_run_result {
   int exit_code;               /* 0-255; 128+n for a signal */
   int signal;                  /* 0, or the number */
   enum gbx_fault fault;
-  int fault_syscall;     /* number, or -1 */
-  uint32_t fault_arch;   /* AUDIT_ARCH_... of fault_syscall */
-  struct gbx_err exec;   /* code GBX_E_EXEC if argv could not be executed */
-  bool frames_truncated; /* a result frame was dropped for want of room */
+  char fault_syscall[40]; /* "mount", or "467" without a name; "": not known */
+  struct gbx_err exec;    /* code GBX_E_EXEC if argv could not be executed */
+  bool frames_truncated;  /* a result frame was dropped for want of room */
   uint64_t duration_us;
   uint64_t max_memory_bytes; /* 0: not known */
   uint64_t cpu_us;           /* 0: not known */
@@ -192,8 +191,7 @@ struct gbx_cell_result {
   struct gbx_output output[2];
   struct gbx_bytes done; /* body of the driver's DONE frame; NULL if none */
   enum gbx_fault fault;  /* not NONE: the kernel is gone */
-  int fault_syscall;
-  uint32_t fault_arch;
+  char fault_syscall[40];
   bool frames_truncated;
   uint64_t duration_us;
   const struct gbx_changed_file* files;

@@ -36,13 +36,35 @@ void gbx__poll_close(uv_poll_t** poll);
 uv_timer_t* gbx__timer_new(struct gbx_engine* engine, void* data);
 void gbx__timer_close(uv_timer_t** timer);
 
+/* ---- Work that may block ------------------------------------------------ */
+
 /* Runs `work` on a worker thread, then `done` on the engine's. */
 struct gbx__work {
-  uv_work_t request;
+  struct gbx__task task; /* on the way back */
+  struct gbx__work* next;
   void (*work)(struct gbx__work* work);
   void (*done)(struct gbx__work* work);
 };
 void gbx__work_start(struct gbx_engine* engine, struct gbx__work* work);
+
+/* As many as Node's own for its files. */
+#define GBX__POOL_THREADS 4
+
+struct gbx__pool {
+  uv_mutex_t mutex; /* protects all: any thread */
+  uv_cond_t wake;   /* a job came, or the pool ends */
+  struct gbx__work *first, **last;
+  int waiting; /* jobs in the list */
+  int idle;    /* threads that wait for one */
+  uv_thread_t threads[GBX__POOL_THREADS];
+  int count;
+  bool ending;
+};
+
+/* Returns 0 or a negative errno. */
+int gbx__pool_init(struct gbx__pool* pool);
+/* Ends the threads. No job may be left. */
+void gbx__pool_done(struct gbx__pool* pool);
 
 /* ---- The connection to keeper and launcher ---------------------------- */
 
@@ -69,8 +91,7 @@ struct gbx__client {
   uv_poll_t *keeper_end, *keeper_poll, *launcher_poll;
   uv_timer_t* start_timer;
   bool keeper_up, launcher_up;
-  bool was_up; /* the pair that ended had come up */
-  bool rooted;
+  bool was_up;          /* the pair that ended had come up */
   uint32_t controllers; /* enum gbx_controllers */
   struct gbx__root* roots;
   struct gbx__outgoing *first, **last; /* the launcher's socket was full */
@@ -82,11 +103,15 @@ void gbx__client_init(struct gbx__client* client);
 void gbx__client_start(struct gbx_engine* engine);
 /* Ends both; what depends on them fails with `err`. */
 void gbx__client_stop(struct gbx_engine* engine, const struct gbx_err* err);
-void gbx__client_send(struct gbx_engine* engine,
-                      const struct gbx_msg_head* message, const int* fds,
-                      int count);
-/* Tells the keeper of a temporary workspace, or that it is gone. */
-void gbx__client_temp(struct gbx_engine* engine, enum gbx_msg_type type,
+/* Sends to the launcher, or keeps the message with copies of the descriptors
+ * until its socket has room. Returns 0, or a negative errno if they cannot be
+ * sent; a message without any does not fail. */
+int gbx__client_send(struct gbx_engine* engine,
+                     const struct gbx_msg_head* message, const int* fds,
+                     int count);
+/* Tells the keeper of a temporary workspace, or that it is gone. Returns false
+ * if it does not run or its socket is full. */
+bool gbx__client_temp(struct gbx_engine* engine, enum gbx_msg_type type,
                       const char* path);
 
 /* ---- Engine ------------------------------------------------------------ */
@@ -97,6 +122,8 @@ struct gbx_engine {
   uv_async_t wake;
   uv_mutex_t mutex; /* protects the task list: any thread */
   struct gbx__task *first_task, **last_task;
+  struct gbx__pool pool;
+  uint32_t working; /* jobs that the pool has */
   bool closing;
   char launcher_path[PATH_MAX];
 
@@ -108,11 +135,16 @@ struct gbx_engine {
   struct gbx_session* sessions;
   struct gbx_run* runs;
   uint32_t starting; /* runs that the launcher has not started yet */
+  bool advancing;    /* gbx__runs_advance is at work */
   uint32_t next_id;  /* protected by `mutex` */
 };
 
 /* A number for a session, root or run: unique in the engine. Any thread. */
 uint32_t gbx__engine_next_id(struct gbx_engine* engine);
+
+/* A job is done: lets the loop end, if it was the last of an engine that
+ * closes. */
+void gbx__engine_settle(struct gbx_engine* engine);
 
 /* Compiles both filters, once. */
 int gbx__engine_make_filters(struct gbx_engine* engine, struct gbx_err* err);
@@ -135,6 +167,7 @@ struct gbx_session {
   struct gbx_limits limits;
   bool enforce_limits;
   enum gbx__attach attach; /* to the launcher that runs now */
+  bool keeper_knows;       /* of the temporary workspace: the one that runs */
 
   gbx_session_open_cb open_cb; /* NULL once called */
   void* open_data;
@@ -147,9 +180,12 @@ struct gbx_session {
 /* Why a call on a session that is closed fails. */
 extern const struct gbx_err gbx__session_closed;
 
-/* The launcher can be asked: sessions that wait attach themselves; with `all`
- * those that do not wait too. */
-void gbx__sessions_client_up(struct gbx_engine* engine, bool all);
+/* Whether a session waits for the launcher, or with `all` is open at all. */
+bool gbx__sessions_wait(const struct gbx_engine* engine, bool all);
+/* A keeper runs: it is told of all temporary workspaces. */
+void gbx__sessions_client_starts(struct gbx_engine* engine);
+/* The launcher can be asked: all sessions attach themselves. */
+void gbx__sessions_client_up(struct gbx_engine* engine);
 /* It is gone: every session is detached, those that wait fail. */
 void gbx__sessions_client_lost(struct gbx_engine* engine,
                                const struct gbx_err* err);
@@ -278,7 +314,9 @@ struct gbx_run {
   struct gbx__index* before;
   struct gbx_changed_file* files;
   size_t file_count;
-  bool scanning; /* a worker has this run: it must not be freed */
+  struct gbx__work scan;
+  bool scanning;  /* a worker has this run: it must not be freed */
+  bool comparing; /* the scan is the one after, not the one before */
 
   struct gbx__cell *cells, **last_cell; /* the first is the active one */
   bool cell_active;                     /* its CELL frame was sent */

@@ -43,28 +43,31 @@ static void poll_launcher(struct gbx__client* client) {
   (void)uv_poll_start(client->launcher_poll, events, on_launcher);
 }
 
-static bool enqueue(struct gbx__client* client,
-                    const struct gbx_msg_head* message, const int* fds,
-                    int count) {
+static int enqueue(struct gbx__client* client,
+                   const struct gbx_msg_head* message, const int* fds,
+                   int count) {
   struct gbx__outgoing* item = calloc(1, sizeof *item);
-  if (item == NULL) return false;
+  if (item == NULL) return -ENOMEM;
   item->message = malloc(message->size);
-  bool complete = item->message != NULL;
-  for (int i = 0; i < count && complete; i++) {
+  int result = item->message == NULL ? -ENOMEM : 0;
+  for (int i = 0; i < count && result == 0; i++) {
     int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
-    complete = fd >= 0;
-    if (complete) item->fds.fd[item->fds.count++] = fd;
+    if (fd < 0)
+      result = -errno;
+    else
+      item->fds.fd[item->fds.count++] = fd;
   }
-  if (!complete) {
+  if (result < 0) {
     gbx_fds_close(&item->fds);
     free(item->message);
     free(item);
-    return false;
+    return result;
   }
   memcpy(item->message, message, message->size);
   *client->last = item;
   client->last = &item->next;
-  return true;
+  poll_launcher(client);
+  return 0;
 }
 
 static void drop_first(struct gbx__client* client) {
@@ -76,31 +79,64 @@ static void drop_first(struct gbx__client* client) {
   free(item);
 }
 
-void gbx__client_send(struct gbx_engine* engine,
-                      const struct gbx_msg_head* message, const int* fds,
-                      int count) {
+/* The launcher is gone, which shows as the end of its socket and fails whatever
+ * waits for it: more than a failure to send would say. */
+static bool is_end(int result) {
+  return result == -EPIPE || result == -ECONNRESET || result == -EBADF;
+}
+
+int gbx__client_send(struct gbx_engine* engine,
+                     const struct gbx_msg_head* message, const int* fds,
+                     int count) {
   struct gbx__client* client = &engine->client;
   int result = -EAGAIN;
   if (client->first == NULL)
     result = gbx_msg_send(client->launcher_fd, message, fds, count);
-  if (result == 0) return;
-  /* A broken socket shows as its end, on which everything waiting fails; so
-   * does a message that could not even be kept. */
-  if (result == -EAGAIN && enqueue(client, message, fds, count))
-    poll_launcher(client);
-  else if (result == -EAGAIN)
-    (void)shutdown(client->launcher_fd, SHUT_RDWR);
+  if (result == -EAGAIN) result = enqueue(client, message, fds, count);
+  if (result == 0 || is_end(result)) return 0;
+  if (count > 0) return result;
+  /* No memory for a message that something waits for: its end fails that. */
+  (void)shutdown(client->launcher_fd, SHUT_RDWR);
+  return 0;
 }
 
-void gbx__client_temp(struct gbx_engine* engine, enum gbx_msg_type type,
+/* A message that was kept could not be sent after all: one with descriptors, of
+ * which there are too many on their way between this user's processes. */
+static void refuse(struct gbx_engine* engine, const struct gbx_msg_head* head,
+                   int result) {
+  struct gbx_err err = {0};
+  (void)gbx_fail(&err, GBX_E_SETUP, -result, "sendmsg", "to the launcher");
+  struct gbx_run* run = gbx__run_find(engine, head->id);
+  if (head->type != GBX_M_RUN)
+    gbx__sessions_done(engine, head->id, &err);
+  else if (run != NULL)
+    gbx__run_fail(run, &err);
+}
+
+static void send_kept(struct gbx_engine* engine) {
+  struct gbx__client* client = &engine->client;
+  while (client->first != NULL) {
+    struct gbx__outgoing* item = client->first;
+    struct gbx_msg_head head = *item->message;
+    int result = gbx_msg_send(client->launcher_fd, item->message, item->fds.fd,
+                              item->fds.count);
+    if (result == -EAGAIN) break;
+    drop_first(client);
+    if (result < 0 && !is_end(result)) refuse(engine, &head, result);
+  }
+  poll_launcher(client);
+}
+
+bool gbx__client_temp(struct gbx_engine* engine, enum gbx_msg_type type,
                       const char* path) {
   struct gbx_msg_path message;
-  memset(&message, 0, sizeof message);
-  (void)snprintf(message.path, sizeof message.path, "%s", path);
-  GBX_MSG_INIT(&message, type, 0);
-  /* A few of these at a time; should the socket be full, the folder is still
-   * removed when its session closes. */
-  (void)gbx_msg_send(engine->client.keeper_fd, &message.head, NULL, 0);
+  size_t size = offsetof(struct gbx_msg_path, path) + strlen(path) + 1;
+  if (size > sizeof message) return false;
+  /* No longer than it must be, so that the socket holds some hundreds: what it
+   * has no room for would stay if Node were killed. */
+  gbx_msg_head_init(&message.head, type, size, 0);
+  memcpy(message.path, path, strlen(path) + 1);
+  return gbx_msg_send(engine->client.keeper_fd, &message.head, NULL, 0) == 0;
 }
 
 /* ---- Receiving --------------------------------------------------------- */
@@ -113,7 +149,7 @@ static void check_up(struct gbx_engine* engine) {
   client->state = CLIENT_UP;
   client->was_up = true;
   gbx__timer_close(&client->start_timer);
-  gbx__sessions_client_up(engine, true);
+  gbx__sessions_client_up(engine);
 }
 
 static int send_config(struct gbx_engine* engine, struct gbx_err* err) {
@@ -122,12 +158,15 @@ static int send_config(struct gbx_engine* engine, struct gbx_err* err) {
   cleanup_fd int init_fd = fd_sealed_memory("filter", engine->init_filter.data,
                                             engine->init_filter.size);
   if (payload_fd < 0 || init_fd < 0)
-    return gbx_fail(err, GBX_E_START, EMFILE, "memfd_create", "filter");
+    return gbx_fail(err, GBX_E_START, payload_fd < 0 ? -payload_fd : -init_fd,
+                    "memfd_create", "filter");
   struct gbx_msg_config config = {.notify = engine->notify,
                                   .leaves = engine->client.controllers != 0};
   GBX_MSG_INIT(&config, GBX_M_CONFIG, 0);
   int fds[] = {payload_fd, init_fd};
-  gbx__client_send(engine, &config.head, fds, 2);
+  int result = gbx__client_send(engine, &config.head, fds, 2);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_START, -result, "sendmsg", "filter");
   return 0;
 }
 
@@ -150,7 +189,6 @@ static void on_keeper(uv_poll_t* poll, int status, int events) {
     gbx__client_stop(engine, &message.result.err);
   } else if (message.head.type == GBX_M_KEEPER_UP) {
     client->keeper_up = true;
-    client->rooted = message.keeper_up.rooted != 0;
     client->controllers = message.keeper_up.controllers;
     struct gbx_err err = {0};
     if (send_config(engine, &err) < 0)
@@ -192,16 +230,7 @@ static void handle(struct gbx_engine* engine, union gbx_msg* message,
 static void on_launcher(uv_poll_t* poll, int status, int events) {
   struct gbx_engine* engine = poll->data;
   struct gbx__client* client = &engine->client;
-  if (status == 0 && (events & UV_WRITABLE) != 0) {
-    while (client->first != NULL) {
-      struct gbx__outgoing* item = client->first;
-      if (gbx_msg_send(client->launcher_fd, item->message, item->fds.fd,
-                       item->fds.count) == -EAGAIN)
-        break;
-      drop_first(client);
-    }
-    poll_launcher(client);
-  }
+  if (status == 0 && (events & UV_WRITABLE) != 0) send_kept(engine);
   /* handle() may stop the client: then its socket is -1. */
   while (client->launcher_poll == poll) {
     union gbx_msg message;
@@ -234,7 +263,7 @@ static void on_keeper_end(uv_poll_t* poll, int status, int events) {
    * that never came up would fail again, and again. */
   bool again = client->was_up;
   client->was_up = false;
-  gbx__sessions_client_up(engine, again);
+  if (gbx__sessions_wait(engine, again)) gbx__client_start(engine);
 }
 
 /* ---- Starting ---------------------------------------------------------- */
@@ -312,6 +341,26 @@ static int socket_pair(int ret_pair[2], struct gbx_err* err) {
   return 0;
 }
 
+/* Its end is awaited before another keeper starts, so one whose end cannot be
+ * seen must not live on. It has nothing to clean up yet. */
+static int watch_keeper(struct gbx_engine* engine, struct gbx_err* err) {
+  struct gbx__client* client = &engine->client;
+  client->keeper_pidfd = sys_pidfd_open(client->keeper_pid);
+  int error = client->keeper_pidfd < 0 ? errno : ENOMEM;
+  if (client->keeper_pidfd >= 0)
+    client->keeper_end = gbx__poll_new(engine, client->keeper_pidfd, engine);
+  if (client->keeper_end != NULL) {
+    (void)uv_poll_start(client->keeper_end, UV_READABLE, on_keeper_end);
+    return 0;
+  }
+  fd_close(&client->keeper_pidfd);
+  (void)kill(client->keeper_pid, SIGKILL); /* our child, so it is its pid */
+  (void)RETRY(waitpid(client->keeper_pid, NULL, 0));
+  client->keeper_pid = 0;
+  return gbx_fail(err, error == ENOSYS ? GBX_E_UNSUPPORTED : GBX_E_START, error,
+                  "pidfd_open", "keeper");
+}
+
 static int start(struct gbx_engine* engine, struct gbx_err* err) {
   struct gbx__client* client = &engine->client;
   int result = gbx__engine_make_filters(engine, err);
@@ -327,17 +376,14 @@ static int start(struct gbx_engine* engine, struct gbx_err* err) {
   cleanup_fd int launcher_end = launcher[1];
   result = spawn_keeper(engine, keeper_end, launcher_end, err);
   if (result < 0) return result;
-  client->keeper_pidfd = sys_pidfd_open(client->keeper_pid);
-  if (client->keeper_pidfd < 0)
-    return gbx_fail(err, GBX_E_UNSUPPORTED, errno, "pidfd_open", "keeper");
-  client->keeper_end = gbx__poll_new(engine, client->keeper_pidfd, engine);
+  result = watch_keeper(engine, err);
+  if (result < 0) return result;
   client->keeper_poll = gbx__poll_new(engine, client->keeper_fd, engine);
   client->launcher_poll = gbx__poll_new(engine, client->launcher_fd, engine);
   client->start_timer = gbx__timer_new(engine, engine);
-  if (client->keeper_end == NULL || client->keeper_poll == NULL ||
-      client->launcher_poll == NULL || client->start_timer == NULL)
+  if (client->keeper_poll == NULL || client->launcher_poll == NULL ||
+      client->start_timer == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "keeper");
-  (void)uv_poll_start(client->keeper_end, UV_READABLE, on_keeper_end);
   (void)uv_poll_start(client->keeper_poll, UV_READABLE, on_keeper);
   poll_launcher(client);
   (void)uv_timer_start(client->start_timer, on_start_timeout, START_TIMEOUT_MS,
@@ -351,7 +397,10 @@ void gbx__client_start(struct gbx_engine* engine) {
   if (client->state != CLIENT_DOWN || client->keeper_pid != 0) return;
   client->state = CLIENT_STARTING;
   struct gbx_err err = {0};
-  if (start(engine, &err) < 0) gbx__client_stop(engine, &err);
+  if (start(engine, &err) < 0)
+    gbx__client_stop(engine, &err);
+  else
+    gbx__sessions_client_starts(engine);
 }
 
 void gbx__client_stop(struct gbx_engine* engine, const struct gbx_err* err) {
@@ -366,7 +415,11 @@ void gbx__client_stop(struct gbx_engine* engine, const struct gbx_err* err) {
     /* The sessions live on, and their workspaces with them. */
     struct gbx_msg_head forget;
     gbx_msg_head_init(&forget, GBX_M_TEMP_FORGET, sizeof forget, 0);
-    (void)gbx_msg_send(client->keeper_fd, &forget, NULL, 0); /* or it is dead */
+    /* It is dead, or its socket is full: then it must not live to remove the
+     * workspaces of sessions that do. */
+    if (gbx_msg_send(client->keeper_fd, &forget, NULL, 0) < 0 &&
+        client->keeper_pidfd >= 0)
+      (void)sys_pidfd_kill(client->keeper_pidfd, SIGKILL);
   }
   /* The end of these is what makes the keeper clean up. */
   fd_close(&client->keeper_fd);

@@ -30,6 +30,7 @@
 #include "common/fd.h"
 #include "common/sys.h"
 #include "engine/internal.h"
+#include "engine/seccomp_filter.h"
 
 /* More at a time would only make each of them slower, and their descriptors
  * would be in flight between the processes. */
@@ -176,6 +177,7 @@ static void lose_control(struct gbx_run* run, bool fault) {
   if (fault && run->failure.code == GBX_OK)
     (void)gbx_fail(&run->failure, GBX_E_PROTOCOL, EBADMSG, "driver",
                    "sent what is no frame of the protocol");
+  if (run->killed) return; /* the timer holds the patience for its end */
   /* A kernel without its socket is over; how it ended, init will say. */
   (void)uv_timer_start(run->timer, on_exit_patience,
                        fault ? 0 : EXIT_PATIENCE_MS, 0);
@@ -228,6 +230,13 @@ static void fill_exit(const struct gbx_run* run,
       result->signal != 0 ? 128 + result->signal : run->end.wait_status & 0xff;
 }
 
+static void name_syscall(const struct gbx_run* run, char* ret_name,
+                         size_t size) {
+  if (run->end.escape_syscall >= 0)
+    gbx__filter_name_syscall(run->end.escape_arch, run->end.escape_syscall,
+                             ret_name, size);
+}
+
 static struct gbx_output view(const struct gbx__capture* capture) {
   return (struct gbx_output){capture->data, capture->size, capture->truncated};
 }
@@ -249,13 +258,12 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
       .output = {view(&run->output[0]), view(&run->output[1])},
       .done = run->done,
       .fault = run->state == RUN_ENDED ? find_fault(run) : GBX_FAULT_NONE,
-      .fault_syscall = run->end.escape_syscall,
-      .fault_arch = run->end.escape_arch,
       .frames_truncated = run->control.dropped,
       .duration_us = (run->cell_end_ns - run->cell_start_ns) / 1000,
       .files = run->files,
       .file_count = run->file_count,
   };
+  name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
   if (run->events.on_cell != NULL)
     run->events.on_cell(run->data, cell->data, err,
                         err == NULL ? &result : NULL);
@@ -294,8 +302,6 @@ static void conclude(struct gbx_run* run) {
   report_cells(run, failure);
   struct gbx_run_result result = {
       .output = {view(&run->output[0]), view(&run->output[1])},
-      .fault_syscall = run->end.escape_syscall,
-      .fault_arch = run->end.escape_arch,
       .exec = run->end.err,
       .frames_truncated = run->control.dropped,
       .duration_us = (uv_hrtime() - run->start_ns) / 1000,
@@ -305,6 +311,7 @@ static void conclude(struct gbx_run* run) {
       .file_count = run->file_count,
   };
   fill_exit(run, &result);
+  name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
   run->events.on_end(run->data, failure, failure == NULL ? &result : NULL);
   free_run(run);
   gbx__session_settle(session);
@@ -313,58 +320,52 @@ static void conclude(struct gbx_run* run) {
 
 /* ---- What changed in the workspace ------------------------------------- */
 
-struct scan_work {
-  struct gbx__work work;
-  struct gbx_run* run;
-  struct gbx__index* index;
-  bool compare; /* with run->before */
-};
+static struct gbx_run* run_of_scan(struct gbx__work* work) {
+  return (struct gbx_run*)((char*)work - offsetof(struct gbx_run, scan));
+}
 
 static void scan(struct gbx__work* work) {
-  struct scan_work* job = (struct scan_work*)work;
-  struct gbx_run* run = job->run;
+  struct gbx_run* run = run_of_scan(work);
   /* A workspace that cannot be read has no changed files; the code may have
    * made it so, and its result is still due. */
-  if (gbx__index_scan(&run->session->workspace, &job->index, NULL) < 0) return;
-  if (!job->compare) gbx__index_settle(&run->session->workspace, job->index);
-  if (job->compare && run->before != NULL)
-    (void)gbx__index_diff(run->before, job->index, &run->files,
-                          &run->file_count, NULL);
-}
-
-/* Lists the workspace on a worker; `done` goes on. */
-static void start_scan(struct gbx_run* run, bool compare,
-                       void (*done)(struct gbx__work*)) {
-  struct scan_work* job = calloc(1, sizeof *job);
-  if (job == NULL) {
-    (void)gbx_fail(&run->failure, GBX_E_NO_MEMORY, ENOMEM, "calloc", "scan");
-    gbx__run_kill(run, WHY_ABORTED);
+  struct gbx__index* index = NULL;
+  if (gbx__index_scan(&run->session->workspace, &index, NULL) < 0) return;
+  if (!run->comparing) {
+    gbx__index_settle(&run->session->workspace, index);
+    run->before = index;
     return;
   }
-  job->work.work = scan;
-  job->work.done = done;
-  job->run = run;
-  job->compare = compare;
-  run->scanning = true;
-  run->session->pending_work++;
-  gbx__work_start(run->engine, &job->work);
+  if (run->before != NULL)
+    (void)gbx__index_diff(run->before, index, &run->files, &run->file_count,
+                          NULL);
+  gbx__index_free(index);
 }
 
-/* Takes the job apart. Returns its run. */
+/* Lists the workspace on a worker, to compare it with the list before or to be
+ * that; `done` goes on. */
+static void start_scan(struct gbx_run* run, bool compare,
+                       void (*done)(struct gbx__work*)) {
+  if (!compare) {
+    gbx__index_free(run->before);
+    run->before = NULL;
+  }
+  run->scan.work = scan;
+  run->scan.done = done;
+  run->comparing = compare;
+  run->scanning = true;
+  run->session->pending_work++;
+  gbx__work_start(run->engine, &run->scan);
+}
+
+/* Returns the run whose scan it was. */
 static struct gbx_run* end_scan(struct gbx__work* work) {
-  struct scan_work* job = (struct scan_work*)work;
-  struct gbx_run* run = job->run;
+  struct gbx_run* run = run_of_scan(work);
   run->scanning = false;
   run->session->pending_work--;
-  if (job->compare) {
+  if (run->comparing) {
     gbx__index_free(run->before);
-    gbx__index_free(job->index);
     run->before = NULL;
-  } else {
-    gbx__index_free(run->before);
-    run->before = job->index;
   }
-  free(job);
   return run;
 }
 
@@ -372,8 +373,11 @@ static void compared_run(struct gbx__work* work) {
   conclude(end_scan(work));
 }
 
-/* The box is gone, or was never there. */
-static void end_box(struct gbx_run* run) {
+/* The box is gone, or was never there. Where that is not certain - its launcher
+ * is lost, or SIGKILL did not help - it may write without end, so only a share
+ * of that is read. */
+static void end_box(struct gbx_run* run, bool is_certain) {
+  size_t share = is_certain ? SIZE_MAX : LOUD_SHARE;
   if (run->state == RUN_SCANNING || run->state == RUN_STARTING)
     run->engine->starting--;
   bool ran = run->state == RUN_STARTING || run->state == RUN_RUNNING;
@@ -382,9 +386,9 @@ static void end_box(struct gbx_run* run) {
   fd_close(&run->pidfd);
   for (int i = 0; i < 2; i++) {
     gbx__poll_close(&run->output[i].poll);
-    if (run->output[i].fd >= 0) (void)read_output(run, i, SIZE_MAX);
+    if (run->output[i].fd >= 0) (void)read_output(run, i, share);
   }
-  if (run->control.fd >= 0) read_control(run, SIZE_MAX);
+  if (run->control.fd >= 0) read_control(run, share);
   gbx__control_close(&run->control);
   if (run->scanning) return; /* a cell's scan goes on to conclude */
   if (ran && run->before != NULL && find_failure(run) == NULL)
@@ -393,7 +397,8 @@ static void end_box(struct gbx_run* run) {
     conclude(run);
 }
 
-void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end) {
+static void take_end(struct gbx_run* run, const struct gbx_msg_end* end,
+                     bool is_certain) {
   if (run->state == RUN_ENDED) return;
   run->end = *end;
   gbx_err_sanitize(&run->end.err);
@@ -403,19 +408,23 @@ void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end) {
       !run->end.escape && run->failure.code == GBX_OK)
     run->failure = run->end.err;
   if (code != GBX_E_EXEC) run->end.err = (struct gbx_err){0};
-  end_box(run);
+  end_box(run, is_certain);
+}
+
+void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end) {
+  take_end(run, end, true);
 }
 
 void gbx__run_fail(struct gbx_run* run, const struct gbx_err* err) {
   if (run->state == RUN_ENDED) return;
   if (run->failure.code == GBX_OK) run->failure = *err;
-  end_box(run);
+  end_box(run, false);
 }
 
 static void on_kill_patience(uv_timer_t* timer) {
   struct gbx_run* run = timer->data;
   const struct gbx_msg_end end = {.escape_syscall = -1};
-  gbx__run_end(run, &end);
+  take_end(run, &end, false);
 }
 
 static void send_kill(struct gbx_run* run) {
@@ -423,10 +432,10 @@ static void send_kill(struct gbx_run* run) {
   run->killed = true;
   if (run->pidfd >= 0) {
     (void)sys_pidfd_kill(run->pidfd, SIGKILL); /* ESRCH: END is on its way */
-  } else if (run->state == RUN_STARTING) {
+  } else { /* not started yet, or no room was left for the pidfd */
     struct gbx_msg_head head;
     gbx_msg_head_init(&head, GBX_M_CANCEL, sizeof head, run->id);
-    gbx__client_send(run->engine, &head, NULL, 0);
+    (void)gbx__client_send(run->engine, &head, NULL, 0); /* none: cannot fail */
   }
   if (!again && run->timer != NULL)
     (void)uv_timer_start(run->timer, on_kill_patience, KILL_PATIENCE_MS, 0);
@@ -450,7 +459,7 @@ void gbx__run_kill(struct gbx_run* run, enum gbx__why why) {
   run->aborted = run->aborted || why == WHY_ABORTED;
   run->closed = run->closed || why == WHY_CLOSED;
   if (run->state == RUN_WAITING)
-    end_box(run);
+    end_box(run, true);
   else if (run->state != RUN_SCANNING) /* its scan's end sees the flags */
     send_kill(run);
 }
@@ -617,9 +626,12 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
                  run->limits.cpu_millis}};
   GBX_MSG_INIT(&message, GBX_M_RUN, run->id);
   int fds[] = {blob_fd, stdout_fd, stderr_fd, third_fd};
-  run->state = RUN_STARTING;
   run->start_ns = uv_hrtime();
-  gbx__client_send(run->engine, &message.head, fds, third_fd >= 0 ? 4 : 3);
+  result =
+      gbx__client_send(run->engine, &message.head, fds, third_fd >= 0 ? 4 : 3);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "argv and output");
+  run->state = RUN_STARTING;
   if (!run->kernel) {
     set_deadline(run, run->timeout_ms);
     poll_output(run, true);
@@ -638,7 +650,7 @@ static void scanned_run(struct gbx__work* work) {
   if (run->state == RUN_ENDED) {
     conclude(run); /* failed meanwhile */
   } else if (run->closed || run->aborted) {
-    end_box(run);
+    end_box(run, true);
   } else if (run->session->attach != ATTACHED) {
     run->engine->starting--;
     run->state = RUN_WAITING; /* the launcher died meanwhile */
@@ -659,6 +671,11 @@ static struct gbx_run* next_to_start(struct gbx_engine* engine) {
 }
 
 void gbx__runs_advance(struct gbx_engine* engine) {
+  /* A run that cannot start ends, and its end comes here again: the call that
+   * is on its way goes on instead, or thousands of them would be as many calls
+   * deep. */
+  if (engine->advancing) return;
+  engine->advancing = true;
   struct gbx_run* run;
   while ((run = next_to_start(engine)) != NULL) {
     engine->starting++;
@@ -668,6 +685,7 @@ void gbx__runs_advance(struct gbx_engine* engine) {
     else
       send_or_fail(run);
   }
+  engine->advancing = false;
 }
 
 void gbx__run_started(struct gbx_run* run, int pidfd) {
@@ -744,6 +762,8 @@ int gbx_run_start(struct gbx_session* session,
   if (options->argv == NULL || options->argv[0] == NULL ||
       options->env == NULL || events->on_end == NULL ||
       (options->control && options->script.data != NULL) ||
+      (options->kernel && !options->control) ||
+      (options->control && !options->kernel && options->cell.data == NULL) ||
       (options->timeout_ms == 0 && !options->kernel))
     return gbx_fail(err, GBX_E_INVALID, EINVAL, "run", "options");
   struct gbx_run* run = calloc(1, sizeof *run);
@@ -787,9 +807,8 @@ int gbx_run_start(struct gbx_session* session,
 static void perform_cell(struct gbx_engine* engine, struct gbx__task* task) {
   struct run_task* request = (struct run_task*)task;
   struct gbx_run* run = gbx__run_find(engine, request->run_id);
-  if (run == NULL || run->state == RUN_ENDED) {
-    /* Its on_end is called already, or about to be: that ends the cell. */
-    free_cell(request->cell);
+  if (run == NULL) {
+    free_cell(request->cell); /* on_end was called: that ends the cell */
   } else {
     *run->last_cell = request->cell;
     run->last_cell = &request->cell->next;

@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -308,6 +309,9 @@ static const struct call_group init_groups[] = {
      "sendmsg waitid"},
 };
 
+/* A number with this bit is a call of the x32 interface. */
+#define X32_SYSCALL_BIT 0x40000000
+
 /* ---- Compiling ---------------------------------------------------------- */
 
 struct compiler {
@@ -565,4 +569,18 @@ bool gbx__filter_can_notify(void) {
   struct seccomp_notif_sizes sizes;
   return syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) == 0 &&
          action_available(SECCOMP_RET_USER_NOTIF);
+}
+
+void gbx__filter_name_syscall(uint32_t arch, int number, char* ret_name,
+                              size_t size) {
+  /* x32 calls carry a bit of their own; libseccomp's other tokens are the
+   * kernel's. */
+  if (arch == SCMP_ARCH_X86_64 && number >= X32_SYSCALL_BIT)
+    arch = SCMP_ARCH_X32;
+  char* name = seccomp_syscall_resolve_num_arch(arch, number);
+  if (name != NULL)
+    (void)snprintf(ret_name, size, "%s", name);
+  else
+    (void)snprintf(ret_name, size, "%d", number);
+  free(name);
 }

@@ -34,6 +34,11 @@ int gbx__filter_compile(const struct gbx__filter_options* options,
                         uint8_t** ret_program, size_t* ret_size,
                         struct gbx_err* err);
 
+/* The name of a call that a listener reported: `arch` is its AUDIT_ARCH_. The
+ * number, as text, where there is no name. */
+void gbx__filter_name_syscall(uint32_t arch, int number, char* ret_name,
+                              size_t size);
+
 /* Whether this kernel can hand a call to a listener (Linux 5.0). */
 bool gbx__filter_can_notify(void);
 

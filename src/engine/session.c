@@ -108,14 +108,27 @@ static void report_open(struct gbx_session* session,
   cb(session->open_data, NULL, session, &info);
 }
 
-static void remove_workspace(struct gbx_session* session);
-
 /* A session that could not be opened: nobody has it, so it goes by itself. */
 static void fail_open(struct gbx_session* session, const struct gbx_err* err) {
   report_open(session, err);
   session->closing = true;
   session->attach = DETACHED;
   gbx__session_settle(session);
+}
+
+/* From the first moment, since only the keeper can remove the folder should
+ * Node be killed. */
+static void tell_keeper(struct gbx_session* session) {
+  if (session->engine->client.state != CLIENT_DOWN && session->has_workspace &&
+      session->workspace.temporary)
+    session->keeper_knows = gbx__client_temp(session->engine, GBX_M_TEMP_ADD,
+                                             session->workspace.path);
+}
+
+void gbx__sessions_client_starts(struct gbx_engine* engine) {
+  for (struct gbx_session* session = engine->sessions; session != NULL;
+       session = session->next)
+    tell_keeper(session);
 }
 
 struct prepare_work {
@@ -136,7 +149,9 @@ static void workspace_prepared(struct gbx__work* work) {
   struct gbx_session* session = job->session;
   session->pending_work--;
   session->has_workspace = job->err.code == GBX_OK;
-  if (session->engine->closing || !session->has_workspace)
+  tell_keeper(session);
+  /* It closes by itself if the launcher could not be started meanwhile. */
+  if (session->engine->closing || session->closing || !session->has_workspace)
     fail_open(session,
               job->err.code != GBX_OK ? &job->err : &gbx__session_closed);
   else
@@ -157,7 +172,10 @@ static void open_session(struct gbx_engine* engine, struct gbx__task* task) {
   engine->sessions = session;
   struct prepare_work* job = engine->closing ? NULL : calloc(1, sizeof *job);
   if (job == NULL) {
-    fail_open(session, &gbx__session_closed);
+    struct gbx_err err = gbx__session_closed;
+    if (!engine->closing)
+      (void)gbx_fail(&err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "session");
+    fail_open(session, &err);
     return;
   }
   job->work.work = prepare_workspace;
@@ -218,7 +236,10 @@ static void fail_attach(struct gbx_session* session,
       gbx__run_fail(run, err);
     run = next;
   }
-  if (session->open_cb != NULL) fail_open(session, err);
+  if (session->open_cb != NULL)
+    fail_open(session, err);
+  else
+    gbx__session_settle(session); /* a close waits for the attaching to end */
 }
 
 static struct gbx__root* find_root(struct gbx__client* client,
@@ -247,19 +268,22 @@ static int send_root(struct gbx_session* session, struct gbx_err* err) {
   root->blob = blob;
   root->blob_size = session->blob_size;
   root->id = gbx__engine_next_id(engine);
+  struct gbx_msg_root message;
+  GBX_MSG_INIT(&message, GBX_M_ROOT, root->id);
+  int result = gbx__client_send(engine, &message.head, &fd, 1);
+  if (result < 0) {
+    free(root);
+    free(blob);
+    return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "root");
+  }
   root->next = engine->client.roots;
   engine->client.roots = root;
   session->root = root;
-  struct gbx_msg_root message;
-  GBX_MSG_INIT(&message, GBX_M_ROOT, root->id);
-  gbx__client_send(engine, &message.head, &fd, 1);
   return 0;
 }
 
 static void send_workspace(struct gbx_session* session) {
   struct gbx_engine* engine = session->engine;
-  if (session->workspace.temporary)
-    gbx__client_temp(engine, GBX_M_TEMP_ADD, session->workspace.path);
   struct gbx_msg_workspace message;
   memset(&message, 0, sizeof message);
   message.temporary = session->workspace.temporary;
@@ -268,7 +292,7 @@ static void send_workspace(struct gbx_session* session) {
   memcpy(message.path, session->workspace.path, sizeof message.path);
   GBX_MSG_INIT(&message, GBX_M_WORKSPACE, session->id);
   session->attach = ATTACHING_WORKSPACE;
-  gbx__client_send(engine, &message.head, NULL, 0);
+  (void)gbx__client_send(engine, &message.head, NULL, 0); /* cannot fail */
 }
 
 void gbx__session_attach(struct gbx_session* session) {
@@ -298,16 +322,31 @@ static bool is_wanted(const struct gbx_session* session) {
   return false;
 }
 
-void gbx__sessions_client_up(struct gbx_engine* engine, bool all) {
+bool gbx__sessions_wait(const struct gbx_engine* engine, bool all) {
+  const struct gbx_session* session = engine->sessions;
+  while (session != NULL && (session->closing || (!all && !is_wanted(session))))
+    session = session->next;
+  return session != NULL;
+}
+
+void gbx__sessions_client_up(struct gbx_engine* engine) {
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
     struct gbx_session* next = session->next;
-    if (all || is_wanted(session)) gbx__session_attach(session);
+    gbx__session_attach(session);
     session = next;
   }
 }
 
 void gbx__sessions_client_lost(struct gbx_engine* engine,
                                const struct gbx_err* err) {
+  /* First of all, since each run that ends lets others start: now none can, and
+   * no pointer to a root, which is freed, is followed. */
+  for (struct gbx_session* session = engine->sessions; session != NULL;
+       session = session->next) {
+    session->attach = DETACHED;
+    session->root = NULL;
+    session->keeper_knows = false;
+  }
   for (struct gbx_run* run = engine->runs; run != NULL;) {
     struct gbx_run* next = run->next;
     if (run->state == RUN_STARTING || run->state == RUN_RUNNING)
@@ -316,10 +355,10 @@ void gbx__sessions_client_lost(struct gbx_engine* engine,
   }
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
     struct gbx_session* next = session->next;
-    bool wanted = is_wanted(session);
-    session->attach = DETACHED;
-    session->root = NULL;
-    if (wanted && !session->closing) fail_attach(session, err);
+    if (is_wanted(session) && !session->closing)
+      fail_attach(session, err);
+    else
+      gbx__session_settle(session); /* its close may have waited to attach */
     session = next;
   }
 }
@@ -395,8 +434,9 @@ static void finish_close(struct gbx_session* session,
 static void tree_removed(struct gbx__work* work) {
   struct remove_work* job = (struct remove_work*)work;
   struct gbx_session* session = job->session;
-  if (session->engine->client.state == CLIENT_UP)
-    gbx__client_temp(session->engine, GBX_M_TEMP_DROP, session->workspace.path);
+  if (session->keeper_knows)
+    (void)gbx__client_temp(session->engine, GBX_M_TEMP_DROP,
+                           session->workspace.path); /* or it finds nothing */
   finish_close(session, job->err.code == GBX_OK ? NULL : &job->err);
   free(job);
 }
@@ -427,7 +467,7 @@ void gbx__session_settle(struct gbx_session* session) {
   if (session->attach == ATTACHED) {
     struct gbx_msg_head head;
     gbx_msg_head_init(&head, GBX_M_WORKSPACE_DROP, sizeof head, session->id);
-    gbx__client_send(session->engine, &head, NULL, 0);
+    (void)gbx__client_send(session->engine, &head, NULL, 0); /* cannot fail */
     session->attach = DETACHED;
   }
   remove_workspace(session);
@@ -479,15 +519,13 @@ void gbx__sessions_abandon(struct gbx_engine* engine,
   }
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
     struct gbx_session* next = session->next;
-    bool keeper_knows =
-        session->attach == ATTACHING_WORKSPACE || session->attach == ATTACHED;
     session->attach = DETACHED;
     if (session->pending_work == 0) {
       report_open(session, err);
       /* The keeper removes a temporary workspace when our sockets end. One
        * that it was not told of must go here, since no worker may start. */
       if (session->has_workspace && session->workspace.temporary &&
-          !keeper_knows)
+          !session->keeper_knows)
         (void)gbx__workspace_remove(&session->workspace, NULL);
       finish_close(session, session->close_cb == NULL ? NULL : err);
     } else {

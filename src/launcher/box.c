@@ -74,8 +74,9 @@ int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err) {
   for (int i = 0; i < run->fds.count && count < GBX_MSG_FDS; i++)
     fds[count++] = run->fds.fd[i];
   int result = gbx_msg_send(box->socket_fd, &go.head, fds, count);
-  if (result < 0)
+  if (result == -EPIPE || result == -ECONNRESET)
     return gbx_fail(err, GBX_E_DIED, -result, "box", "ended before its run");
+  if (result < 0) return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "box");
   /* Ours would keep the pipes open. */
   gbx_fds_close(&run->fds);
   box->state = BOX_RUNNING;

@@ -165,7 +165,13 @@ static int set_memory(int dir_fd, uint64_t bytes, struct gbx_err* err) {
   return 0;
 }
 
+/* The kernel's PID_MAX_LIMIT: pids.max takes a larger number for "max". */
+#define MOST_PIDS (4u << 20)
+
 static int set_pids(int dir_fd, uint64_t pids, struct gbx_err* err) {
+  /* One for init, which is ours: as without a cgroup, where only the payload's
+   * user namespace is counted. */
+  if (pids != 0 && pids < MOST_PIDS) pids++;
   int result = pids == 0 ? fd_write_file(dir_fd, "pids.max", "max")
                          : write_number(dir_fd, "pids.max", (long long)pids);
   if (result < 0)

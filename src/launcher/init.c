@@ -272,8 +272,12 @@ void init_main(const struct box_spec* spec, int launcher) {
   union gbx_msg message;
   struct gbx_fds fds;
   if (gbx_msg_recv(launcher, &message, &fds) <= 0 ||
-      message.head.type != GBX_M_GO || fds.count < 4)
+      message.head.type != GBX_M_GO)
     _exit(127);
+  if (fds.count < 4) {
+    (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "GO");
+    die(launcher, &err);
+  }
   if ((message.go.memory_bytes != spec->limits.memory_bytes &&
        resize_scratch(message.go.memory_bytes, &err) < 0) ||
       attach_workspace(gbx_fds_steal(&fds, 0), &err) < 0 ||

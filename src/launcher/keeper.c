@@ -326,10 +326,7 @@ int keeper_main(const char* node_pid) {
     return 1;
   }
   (void)close(GBX_FD_PEER); /* the launcher has it: its end must be seen */
-  struct gbx_msg_keeper_up up = {
-      .rooted = keeper.rooted,
-      .box_uid = keeper.rooted ? keeper.box_uid : geteuid(),
-      .controllers = keeper.cgroup.controllers};
+  struct gbx_msg_keeper_up up = {.controllers = keeper.cgroup.controllers};
   GBX_MSG_INIT(&up, GBX_M_KEEPER_UP, 0);
   if (gbx_msg_send(keeper.engine_fd, &up.head, NULL, 0) == 0) serve(&keeper);
   clean_up(&keeper);

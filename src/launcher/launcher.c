@@ -56,7 +56,8 @@
 
 /* In our mount namespace only: here workspaces are kept attached, because a
  * tree can be cloned per box only from where it is attached. */
-#define WORKSPACE_SHELF "/sys"
+#define WORKSPACE_SHELF      "/sys"
+#define WORKSPACE_SHELF_SIZE (256u << 20) /* a folder for each: 65,000 */
 
 /* What ready boxes are made for: the defaults of lib/options.js. A run with
  * other limits has them changed before GO. */
@@ -115,7 +116,7 @@ static int leave_host_mounts(struct gbx_err* err) {
       0)
     return gbx_fail(err, GBX_E_START, errno, "mount proc",
                     "/proc of the launcher");
-  int result = mount_tmpfs(WORKSPACE_SHELF, 0700, 1 << 20, err);
+  int result = mount_tmpfs(WORKSPACE_SHELF, 0700, WORKSPACE_SHELF_SIZE, err);
   if (result < 0) err->code = GBX_E_START;
   return result;
 }
@@ -151,8 +152,12 @@ void launcher_enter(int exe_fd, int rooted) {
 
 static void tell_engine(const struct gbx_msg_head* head, const int* fds,
                         int count) {
-  if (gbx_msg_send(GBX_FD_ENGINE, head, fds, count) < 0)
-    launcher.engine_gone = true;
+  int result = gbx_msg_send(GBX_FD_ENGINE, head, fds, count);
+  /* This user has too many descriptors on their way between processes: the
+   * engine then has no pidfd and ends its run by CANCEL. */
+  if (result == -ETOOMANYREFS)
+    result = gbx_msg_send(GBX_FD_ENGINE, head, NULL, 0);
+  if (result < 0) launcher.engine_gone = true;
 }
 
 static void answer(uint32_t id, const struct gbx_err* err) {
@@ -203,14 +208,22 @@ static void drop_leaf(uint32_t leaf) {
 
 /* ---- Roots and workspaces --------------------------------------------- */
 
+static int ask_for_tree(const struct gbx_msg_head* request,
+                        struct gbx_err* err) {
+  struct gbx_fds fds;
+  int result = ask_keeper(request, &fds, err);
+  if (result < 0) return result;
+  if (fds.count < 1)
+    return gbx_fail(err, GBX_E_SETUP, EMFILE, "recvmsg", "a tree");
+  return gbx_fds_steal(&fds, 0);
+}
+
 static int open_root_part(const char* path, struct gbx_err* err) {
   if (!launcher.rooted) return tree_open_root_part(path, err);
   struct gbx_msg_tree request = {.kind = GBX_TREE_ROOT_PART};
   (void)snprintf(request.path, sizeof request.path, "%s", path);
   GBX_MSG_INIT(&request, GBX_M_TREE, 0);
-  struct gbx_fds fds;
-  int result = ask_keeper(&request.head, &fds, err);
-  return result < 0 ? result : gbx_fds_steal(&fds, 0);
+  return ask_for_tree(&request.head, err);
 }
 
 static struct root* find_root(uint32_t id) {
@@ -253,9 +266,7 @@ static int open_workspace(const struct gbx_msg_workspace* request,
                              .ino = request->ino};
   (void)snprintf(ask.path, sizeof ask.path, "%s", request->path);
   GBX_MSG_INIT(&ask, GBX_M_TREE, 0);
-  struct gbx_fds fds;
-  int result = ask_keeper(&ask.head, &fds, err);
-  return result < 0 ? result : gbx_fds_steal(&fds, 0);
+  return ask_for_tree(&ask.head, err);
 }
 
 static void add_workspace(struct gbx_msg_workspace* request) {
@@ -306,8 +317,19 @@ static int make_leaf(const struct gbx_wire_limits* limits, uint32_t* ret_leaf,
   uint32_t number = launcher.next_leaf++;
   GBX_MSG_INIT(&request, GBX_M_LEAF_MAKE, number);
   int result = ask_keeper(&request.head, ret_fds, err);
-  if (result == 0) *ret_leaf = number;
-  return result;
+  if (result < 0) return result;
+  if (ret_fds->count < GBX_LEAF_FDS) {
+    drop_leaf(number);
+    return gbx_fail(err, GBX_E_SETUP, EMFILE, "recvmsg", "a cgroup leaf");
+  }
+  *ret_leaf = number;
+  return 0;
+}
+
+/* The box cannot run its run: say so and end it. */
+static void give_up_box(struct box* box, const struct gbx_err* err) {
+  if (box->end.err.code == GBX_OK) box->end.err = *err;
+  box_kill(box);
 }
 
 static struct box* make_box(const struct root* root, bool with_leaf,
@@ -339,7 +361,7 @@ static struct box* make_box(const struct root* root, bool with_leaf,
   if (watch(box->socket_fd, &box->watch[BOX_SOCKET], err) < 0 ||
       (box->leaf != 0 &&
        watch(box->leaf_fd[GBX_LEAF_OOM_EVENT], &box->watch[BOX_OOM], err) < 0))
-    box_kill(box); /* its reaping reports `err` to whom it concerns */
+    give_up_box(box, err); /* its reaping tells whom it concerns */
   return box;
 }
 
@@ -371,12 +393,6 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   return 0;
 }
 
-/* The box cannot run its run: say so and end it. */
-static void give_up_box(struct box* box, const struct gbx_err* err) {
-  if (box->end.err.code == GBX_OK) box->end.err = *err;
-  box_kill(box);
-}
-
 /* Without a cgroup the number of processes may only be lowered. */
 static bool ready_box_suits(const struct box* box, const struct run* run,
                             bool with_leaf) {
@@ -398,8 +414,11 @@ static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
   run->request = *request;
   run->fds = *fds;
   struct root* root = find_root(request->root);
-  if (root == NULL || fds->count < 3) {
-    (void)gbx_fail(&err, GBX_E_INTERNAL, EBADMSG, "run", "no root or pipes");
+  if (root == NULL)
+    (void)gbx_fail(&err, GBX_E_INTERNAL, EBADMSG, "run", "no such root");
+  else if (fds->count < 3)
+    (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "argv and output");
+  if (err.code != GBX_OK) {
     fail_run(run, &err);
     return;
   }
@@ -407,17 +426,19 @@ static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
   struct box* box = launcher.boxes;
   while (box != NULL && !ready_box_suits(box, run, with_leaf))
     box = box->next;
-  if (box == NULL) {
-    box = make_box(root, with_leaf, &request->limits, &err);
-    if (box == NULL) {
-      fail_run(run, &err);
-      return;
-    }
-    box->run = run; /* its BOX_READY dispatches it */
-    return;
+  if (box != NULL) {
+    box->run = run;
+    if (dispatch(box, run, &err) == 0) return;
+    /* It died while it waited, or has used more than the run's limits allow: a
+     * new one works, or says why not. */
+    box->run = NULL;
+    give_up_box(box, &err);
   }
-  box->run = run;
-  if (dispatch(box, run, &err) < 0) give_up_box(box, &err);
+  box = make_box(root, with_leaf, &request->limits, &err);
+  if (box == NULL)
+    fail_run(run, &err);
+  else
+    box->run = run; /* its BOX_READY dispatches it */
 }
 
 static void box_is_ready(struct box* box, struct gbx_fds* fds) {
@@ -444,10 +465,11 @@ static bool serve_box_socket(struct box* box) {
   if ((flags & O_NONBLOCK) == 0)
     (void)fcntl(box->socket_fd, F_SETFL, flags | O_NONBLOCK);
   int result = gbx_msg_recv(box->socket_fd, &message, &fds);
+  if (result == -EAGAIN) return false;
   if (result <= 0) {
-    if (result != -EAGAIN) {
-      unwatch(box->socket_fd); /* init is gone: its reaping tells the rest */
-    }
+    /* init is gone, or soon will be: its reaping tells the rest. */
+    unwatch(box->socket_fd);
+    box_kill(box);
     return false;
   }
   switch (message.head.type) {
@@ -508,10 +530,13 @@ static void finish_box(struct box* box) {
   }
   if (box_had_oom(box)) box->end.oom = 1;
   box_read_usage(box);
+  bool failed = box->end.err.code != GBX_OK && box->end.err.code != GBX_E_EXEC;
+  if (box->state == BOX_MAKING && !failed)
+    (void)gbx_fail(&box->end.err, GBX_E_DIED, ECHILD, "box",
+                   "ended in its set-up");
   struct root* root = find_root(box->root);
-  if (root != NULL)
-    root->ready_disabled =
-        box->end.err.code != GBX_OK && box->end.err.code != GBX_E_EXEC;
+  /* One that ended without a run would do so again, and again. */
+  if (root != NULL) root->ready_disabled = failed || box->run == NULL;
   if (box->run != NULL) end_run(box, box->run, &box->end);
   box->reaped = true;
 }

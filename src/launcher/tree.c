@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -53,11 +54,15 @@ static int open_idmap(uint32_t uid, uint32_t gid, uint32_t box_uid,
   struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_PIDFD,
                             .pidfd = (uint64_t)(uintptr_t)&pidfd,
                             .exit_signal = SIGCHLD};
+  pid_t keeper = getpid();
   pid_t pid = sys_clone3(&args);
   if (pid < 0) return gbx_fail(err, GBX_E_WORKSPACE, errno, "clone3", "id map");
   if (pid == 0) {
-    for (;;)
+    /* Should the keeper be killed now, nobody would end this process. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    while (getppid() == keeper)
       (void)pause();
+    _exit(1);
   }
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
@@ -109,11 +114,12 @@ int tree_open_workspace(const char* path, uint64_t dev, uint64_t ino,
     return gbx_fail(err, GBX_E_WORKSPACE, errno, "mount_setattr", "%s", path);
   if (box_uid == 0 || info.st_uid == box_uid) return fd_steal(&fd);
 
-  int result = map_ids(fd, &info, box_uid, err);
+  int result = map_ids(fd, &info, box_uid, temporary ? NULL : err);
   if (result < 0 && temporary) {
     /* Not every file system can map ids (tmpfs since 6.3). Nobody else has
-     * seen a temporary workspace yet, so it may as well belong to the box. */
-    if (fchownat(AT_FDCWD, path, box_uid, box_uid, AT_SYMLINK_NOFOLLOW) < 0)
+     * seen a temporary workspace yet, so it may as well belong to the box. By
+     * its descriptor: what lies at the path may have changed. */
+    if (fchownat(fd, "", box_uid, box_uid, AT_EMPTY_PATH) < 0)
       return gbx_fail(err, GBX_E_WORKSPACE, errno, "fchownat", "%s", path);
     result = 0;
   }

@@ -582,13 +582,16 @@ answer = os.listdir('.')`);
 
 test('NS-31 shared memory and queues of one box are not in another, nor on the host', async (t) => {
   const sandbox = await open(t);
+  // Where a box shares them, what a broken run leaves must not be found later.
+  const key = crypto.randomInt(1, 2 ** 31);
+  const queue = `b'hostile-${key}'`;
   const make = `
 O_CREAT_RDWR = 0o102
-answer = {'made': [call('shmget', 0x1234, 4096, 0o1600),
-                   call('mq_open', b'hostile', O_CREAT_RDWR, 0o600, 0)]}
+answer = {'made': [call('shmget', ${key}, 4096, 0o1600),
+                   call('mq_open', ${queue}, O_CREAT_RDWR, 0o600, 0)]}
 open('/dev/shm/hostile', 'w').close()`;
   const find = `[
-  call('shmget', 0x1234, 0, 0), call('mq_open', b'hostile', 2, 0, 0),
+  call('shmget', ${key}, 0, 0), call('mq_open', ${queue}, 2, 0, 0),
   os.path.exists('/dev/shm/hostile'), os.path.exists('/dev/mqueue')]`;
   const held = askAndHold(
     sandbox,
