@@ -96,6 +96,17 @@ static uint32_t choose_box_uid(void) {
   return highest;
 }
 
+/* Whether we can give boxes another id than our own. The root of a user
+ * namespace with one id, or one that may not change its groups (`unshare -r`),
+ * is a plain user under another name. */
+static bool is_rooted(const struct keeper* keeper) {
+  char setgroups[16];
+  return geteuid() == 0 && caps_can_be_root() && keeper->box_uid != 0 &&
+         fd_read_file(AT_FDCWD, "/proc/self/setgroups", setgroups,
+                      sizeof setgroups) > 0 &&
+         strcmp(setgroups, "allow") == 0;
+}
+
 static int write_launcher_maps(const struct keeper* keeper,
                                struct gbx_err* err) {
   char path[64], map[64];
@@ -314,11 +325,12 @@ int keeper_main(const char* node_pid) {
   struct keeper keeper = {.engine_fd = GBX_FD_ENGINE,
                           .launcher_fd = -1,
                           .launcher_pidfd = -1,
-                          .rooted = geteuid() == 0 && caps_can_be_root()};
-  if (keeper.rooted) {
-    keeper.box_uid = choose_box_uid();
+                          .box_uid = choose_box_uid()};
+  keeper.rooted = is_rooted(&keeper);
+  if (keeper.rooted)
     cgroup_probe(&keeper.cgroup, node_pid);
-  }
+  else
+    keeper.box_uid = 0;
   struct gbx_err err = {0};
   if (start_launcher(&keeper, &err) < 0) {
     send_result(keeper.engine_fd, GBX_M_FAILED, 0, &err, NULL);

@@ -18,6 +18,7 @@ const {
   hasCgroups,
   leaves,
   open,
+  outside,
   test,
 } = require('../helpers/harness.js');
 const { askScript, startScript } = require('../helpers/host-script.js');
@@ -295,4 +296,23 @@ test('two copies of the package work in one process', async (t) => {
     runningInSecond: 'ERR_SANDBOX_CLOSED',
     hasOwnErrors: true,
   });
+});
+
+test('the root of a user namespace with one id is a plain user', async () => {
+  const script = `
+    const { withSandbox } = require(${JSON.stringify(path.join(__dirname, '../..'))});
+    withSandbox(async (sandbox) => {
+      const { stdout } = await sandbox.run(['id', '-u']);
+      console.log(JSON.stringify([process.getuid(), stdout, sandbox.limits.memoryMb]));
+    });`;
+  const { stdout, stderr } = outside([
+    'unshare',
+    '--map-root-user',
+    process.execPath,
+    '--no-warnings',
+    '-e',
+    script,
+  ]);
+  assert.equal(stderr, '');
+  assert.deepEqual(JSON.parse(stdout), [0, '1000\n', 'none']);
 });
