@@ -22,14 +22,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "common/fd.h"
 #include "common/sys.h"
-#include "engine/internal.h"
+#include "engine/run.h"
 #include "engine/seccomp_filter.h"
 
 /* More at a time would only make each of them slower, and their descriptors
@@ -49,12 +48,12 @@ struct gbx_run* gbx__run_find(struct gbx_engine* engine, uint32_t id) {
   return run;
 }
 
-static void free_bytes(struct gbx_bytes* bytes) {
+void gbx__bytes_free(struct gbx_bytes* bytes) {
   free((void*)bytes->data);
   *bytes = (struct gbx_bytes){0};
 }
 
-static int copy_bytes(struct gbx_bytes source, struct gbx_bytes* ret_copy) {
+int gbx__bytes_copy(struct gbx_bytes source, struct gbx_bytes* ret_copy) {
   if (source.data == NULL) return 0;
   void* copy = malloc(source.size + 1); /* an empty one is not NULL */
   if (copy == NULL) return -ENOMEM;
@@ -63,28 +62,28 @@ static int copy_bytes(struct gbx_bytes source, struct gbx_bytes* ret_copy) {
   return 0;
 }
 
-static void free_cell(struct gbx__cell* cell) {
+void gbx__cell_free(struct gbx__cell* cell) {
   free(cell->body);
   free(cell);
 }
 
 /* Everything but its place in the engine's list. */
-static void free_run(struct gbx_run* run) {
+void gbx__run_free(struct gbx_run* run) {
   for (int i = 0; i < 2; i++)
     gbx__capture_close(&run->output[i]);
   gbx__control_close(&run->control);
   gbx__timer_close(&run->timer);
   fd_close(&run->pidfd);
-  free_bytes(&run->blob);
-  free_bytes(&run->script);
-  free_bytes(&run->cell);
-  free_bytes(&run->done);
+  gbx__bytes_free(&run->blob);
+  gbx__bytes_free(&run->script);
+  gbx__bytes_free(&run->cell);
+  gbx__bytes_free(&run->done);
   gbx__index_free(run->before);
   free(run->files);
   while (run->cells != NULL) {
     struct gbx__cell* cell = run->cells;
     run->cells = cell->next;
-    free_cell(cell);
+    gbx__cell_free(cell);
   }
   uv_mutex_destroy(&run->mutex);
   free(run);
@@ -103,7 +102,7 @@ static void announce(struct gbx_run* run) {
   if (news) run->events.on_output(run->data);
 }
 
-static bool read_output(struct gbx_run* run, int stream, size_t most) {
+bool gbx__run_read_output(struct gbx_run* run, int stream, size_t most) {
   uv_mutex_lock(&run->mutex);
   bool open = gbx__capture_read(&run->output[stream], most);
   uv_mutex_unlock(&run->mutex);
@@ -116,7 +115,7 @@ static void on_output(uv_poll_t* poll, int status, int events) {
   (void)events;
   struct gbx_run* run = poll->data;
   int stream = poll == run->output[GBX_STDOUT].poll ? GBX_STDOUT : GBX_STDERR;
-  if (!read_output(run, stream, LOUD_SHARE))
+  if (!gbx__run_read_output(run, stream, LOUD_SHARE))
     gbx__poll_close(&run->output[stream].poll);
 }
 
@@ -143,10 +142,9 @@ long gbx_run_take_output(struct gbx_run* run, enum gbx_stream stream,
   return result;
 }
 
-static void finish_cell(struct gbx_run* run);
 static void on_control(uv_poll_t* poll, int status, int events);
 
-static void poll_control(struct gbx_run* run) {
+void gbx__run_poll_control(struct gbx_run* run) {
   if (run->control.poll == NULL) return;
   int events = UV_READABLE | (run->control.out != NULL ? UV_WRITABLE : 0);
   (void)uv_poll_start(run->control.poll, events, on_control);
@@ -161,7 +159,7 @@ static bool take_frame(struct gbx_run* run) {
     run->done = (struct gbx_bytes){control->body, control->body_size};
     control->body = NULL;
     gbx__control_next(control);
-    finish_cell(run);
+    gbx__cell_finish(run);
     return false;
   }
   if (run->events.on_frame != NULL)
@@ -200,13 +198,23 @@ static void on_control(uv_poll_t* poll, int status, int events) {
   struct gbx_run* run = poll->data;
   if (status == 0 && (events & UV_WRITABLE) != 0 &&
       !gbx__control_flush(&run->control))
-    poll_control(run);
+    gbx__run_poll_control(run);
   if (status != 0 || (events & UV_READABLE) != 0) read_control(run, LOUD_SHARE);
+}
+
+void gbx__run_poll_output(struct gbx_run* run, bool on) {
+  for (int i = 0; i < 2; i++) {
+    if (run->output[i].poll == NULL) continue;
+    if (on)
+      (void)uv_poll_start(run->output[i].poll, UV_READABLE, on_output);
+    else
+      (void)uv_poll_stop(run->output[i].poll);
+  }
 }
 
 /* ---- Ending ------------------------------------------------------------ */
 
-static enum gbx_fault find_fault(const struct gbx_run* run) {
+enum gbx_fault gbx__run_find_fault(const struct gbx_run* run) {
   const struct gbx_msg_end* end = &run->end;
   bool by_sigkill = !end->reported || (end->wait_code != CLD_EXITED &&
                                        end->wait_status == SIGKILL);
@@ -219,7 +227,7 @@ static enum gbx_fault find_fault(const struct gbx_run* run) {
 
 static void fill_exit(const struct gbx_run* run,
                       struct gbx_run_result* result) {
-  result->fault = find_fault(run);
+  result->fault = gbx__run_find_fault(run);
   if (result->fault == GBX_FAULT_ESCAPE)
     result->signal = SIGSYS;
   else if (result->fault != GBX_FAULT_NONE)
@@ -230,14 +238,14 @@ static void fill_exit(const struct gbx_run* run,
       result->signal != 0 ? 128 + result->signal : run->end.wait_status & 0xff;
 }
 
-static void name_syscall(const struct gbx_run* run, char* ret_name,
-                         size_t size) {
+void gbx__run_name_syscall(const struct gbx_run* run, char* ret_name,
+                           size_t size) {
   if (run->end.escape_syscall >= 0)
     gbx__filter_name_syscall(run->end.escape_arch, run->end.escape_syscall,
                              ret_name, size);
 }
 
-static struct gbx_output view(const struct gbx__capture* capture) {
+struct gbx_output gbx__capture_view(const struct gbx__capture* capture) {
   return (struct gbx_output){capture->data, capture->size, capture->truncated};
 }
 
@@ -250,47 +258,8 @@ static const struct gbx_err* find_failure(struct gbx_run* run) {
   return run->failure.code == GBX_OK ? NULL : &run->failure;
 }
 
-static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
-  struct gbx__cell* cell = run->cells;
-  run->cells = cell->next;
-  if (run->cells == NULL) run->last_cell = &run->cells;
-  struct gbx_cell_result result = {
-      .output = {view(&run->output[0]), view(&run->output[1])},
-      .done = run->done,
-      .fault = run->state == RUN_ENDED ? find_fault(run) : GBX_FAULT_NONE,
-      .frames_truncated = run->control.dropped,
-      .duration_us = (run->cell_end_ns - run->cell_start_ns) / 1000,
-      .files = run->files,
-      .file_count = run->file_count,
-  };
-  name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
-  if (run->events.on_cell != NULL)
-    run->events.on_cell(run->data, cell->data, err,
-                        err == NULL ? &result : NULL);
-  for (int i = 0; i < 2; i++)
-    (void)gbx_run_take_output(run, (enum gbx_stream)i, NULL);
-  free_cell(cell);
-  run->cell_active = false;
-  free_bytes(&run->done);
-  free(run->files);
-  run->files = NULL;
-  run->file_count = 0;
-}
-
-static void report_cells(struct gbx_run* run, const struct gbx_err* failure) {
-  if (run->cell_active) {
-    run->cell_end_ns = uv_hrtime();
-    report_cell(run, failure);
-  }
-  struct gbx_err dead = {0};
-  (void)gbx_fail(&dead, GBX_E_KERNEL_DEAD, 0, "kernel",
-                 "its interpreter is gone");
-  while (run->cells != NULL)
-    report_cell(run, run->closed ? failure : &dead);
-}
-
 /* The last act: reports, forgets and frees the run. */
-static void conclude(struct gbx_run* run) {
+void gbx__run_conclude(struct gbx_run* run) {
   struct gbx_engine* engine = run->engine;
   struct gbx_session* session = run->session;
   struct gbx_run** at = &engine->runs;
@@ -299,9 +268,10 @@ static void conclude(struct gbx_run* run) {
   *at = run->next;
 
   const struct gbx_err* failure = find_failure(run);
-  report_cells(run, failure);
+  gbx__cells_report(run, failure);
   struct gbx_run_result result = {
-      .output = {view(&run->output[0]), view(&run->output[1])},
+      .output = {gbx__capture_view(&run->output[0]),
+                 gbx__capture_view(&run->output[1])},
       .exec = run->end.err,
       .frames_truncated = run->control.dropped,
       .duration_us = (uv_hrtime() - run->start_ns) / 1000,
@@ -311,9 +281,9 @@ static void conclude(struct gbx_run* run) {
       .file_count = run->file_count,
   };
   fill_exit(run, &result);
-  name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
+  gbx__run_name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
   run->events.on_end(run->data, failure, failure == NULL ? &result : NULL);
-  free_run(run);
+  gbx__run_free(run);
   gbx__session_settle(session);
   if (!engine->closing) gbx__runs_advance(engine);
 }
@@ -343,8 +313,8 @@ static void scan(struct gbx__work* work) {
 
 /* Lists the workspace on a worker, to compare it with the list before or to be
  * that; `done` goes on. */
-static void start_scan(struct gbx_run* run, bool compare,
-                       void (*done)(struct gbx__work*)) {
+void gbx__run_start_scan(struct gbx_run* run, bool compare,
+                         void (*done)(struct gbx__work*)) {
   if (!compare) {
     gbx__index_free(run->before);
     run->before = NULL;
@@ -358,7 +328,7 @@ static void start_scan(struct gbx_run* run, bool compare,
 }
 
 /* Returns the run whose scan it was. */
-static struct gbx_run* end_scan(struct gbx__work* work) {
+struct gbx_run* gbx__run_end_scan(struct gbx__work* work) {
   struct gbx_run* run = run_of_scan(work);
   run->scanning = false;
   run->session->pending_work--;
@@ -370,7 +340,7 @@ static struct gbx_run* end_scan(struct gbx__work* work) {
 }
 
 static void compared_run(struct gbx__work* work) {
-  conclude(end_scan(work));
+  gbx__run_conclude(gbx__run_end_scan(work));
 }
 
 /* The box is gone, or was never there. Where that is not certain - its launcher
@@ -386,15 +356,15 @@ static void end_box(struct gbx_run* run, bool is_certain) {
   fd_close(&run->pidfd);
   for (int i = 0; i < 2; i++) {
     gbx__poll_close(&run->output[i].poll);
-    if (run->output[i].fd >= 0) (void)read_output(run, i, share);
+    if (run->output[i].fd >= 0) (void)gbx__run_read_output(run, i, share);
   }
   if (run->control.fd >= 0) read_control(run, share);
   gbx__control_close(&run->control);
   if (run->scanning) return; /* a cell's scan goes on to conclude */
   if (ran && run->before != NULL && find_failure(run) == NULL)
-    start_scan(run, true, compared_run);
+    gbx__run_start_scan(run, true, compared_run);
   else
-    conclude(run);
+    gbx__run_conclude(run);
 }
 
 static void take_end(struct gbx_run* run, const struct gbx_msg_end* end,
@@ -427,7 +397,7 @@ static void on_kill_patience(uv_timer_t* timer) {
   take_end(run, &end, false);
 }
 
-static void send_kill(struct gbx_run* run) {
+void gbx__run_send_kill(struct gbx_run* run) {
   bool again = run->killed;
   run->killed = true;
   if (run->pidfd >= 0) {
@@ -444,11 +414,16 @@ static void send_kill(struct gbx_run* run) {
 static void on_deadline(uv_timer_t* timer) {
   struct gbx_run* run = timer->data;
   run->timed_out = true;
-  send_kill(run);
+  gbx__run_send_kill(run);
+}
+
+void gbx__run_set_deadline(struct gbx_run* run, uint64_t timeout_ms) {
+  uv_update_time(&run->engine->loop); /* the loop may have been busy */
+  (void)uv_timer_start(run->timer, on_deadline, timeout_ms, 0);
 }
 
 static void on_exit_patience(uv_timer_t* timer) {
-  send_kill(timer->data);
+  gbx__run_send_kill(timer->data);
 }
 
 void gbx__run_kill(struct gbx_run* run, enum gbx__why why) {
@@ -461,95 +436,7 @@ void gbx__run_kill(struct gbx_run* run, enum gbx__why why) {
   if (run->state == RUN_WAITING)
     end_box(run, true);
   else if (run->state != RUN_SCANNING) /* its scan's end sees the flags */
-    send_kill(run);
-}
-
-/* ---- Cells ------------------------------------------------------------- */
-
-static void set_deadline(struct gbx_run* run, uint64_t timeout_ms) {
-  uv_update_time(&run->engine->loop); /* the loop may have been busy */
-  (void)uv_timer_start(run->timer, on_deadline, timeout_ms, 0);
-}
-
-static void poll_output(struct gbx_run* run, bool on) {
-  for (int i = 0; i < 2; i++) {
-    if (run->output[i].poll == NULL) continue;
-    if (on)
-      (void)uv_poll_start(run->output[i].poll, UV_READABLE, on_output);
-    else
-      (void)uv_poll_stop(run->output[i].poll);
-  }
-}
-
-static void send_cell(struct gbx_run* run) {
-  struct gbx__cell* cell = run->cells;
-  struct gbx_err err = {0};
-  run->cell_active = true;
-  run->cell_start_ns = uv_hrtime();
-  gbx__control_begin(&run->control);
-  if (run->control.fd < 0) return; /* it died: its END reports the cell */
-  set_deadline(run, cell->timeout_ms);
-  poll_output(run, true);
-  if (gbx__control_send(&run->control, cell->body, cell->body_size, false,
-                        &err) < 0) {
-    run->failure = err;
-    send_kill(run);
-    return;
-  }
-  poll_control(run);
-}
-
-static void scanned_cell(struct gbx__work* work) {
-  struct gbx_run* run = end_scan(work);
-  if (run->state == RUN_ENDED)
-    conclude(run);
-  else
-    send_cell(run);
-}
-
-static void start_cell(struct gbx_run* run) {
-  if (run->state != RUN_RUNNING || run->cell_active || run->scanning ||
-      run->killed || run->cells == NULL)
-    return;
-  uv_mutex_lock(&run->mutex);
-  for (int i = 0; i < 2; i++)
-    gbx__capture_reset(&run->output[i], (size_t)run->cells->max_output_bytes);
-  uv_mutex_unlock(&run->mutex);
-  if (run->cells->track_files)
-    start_scan(run, false, scanned_cell);
-  else
-    send_cell(run);
-}
-
-static void compared_cell(struct gbx__work* work) {
-  struct gbx_run* run = end_scan(work);
-  if (run->state == RUN_ENDED) {
-    conclude(run);
-    return;
-  }
-  report_cell(run, NULL);
-  start_cell(run);
-}
-
-/* DONE came. The cell has what is in the pipes at this moment. */
-static void finish_cell(struct gbx_run* run) {
-  if (run->state == RUN_ENDED) return; /* conclude() reports it */
-  (void)uv_timer_stop(run->timer);
-  poll_output(run, false);
-  if (run->control.poll != NULL) (void)uv_poll_stop(run->control.poll);
-  for (int i = 0; i < 2; i++) {
-    int waiting = 0;
-    if (run->output[i].fd >= 0 &&
-        ioctl(run->output[i].fd, FIONREAD, &waiting) == 0 && waiting > 0)
-      (void)read_output(run, i, (size_t)waiting);
-  }
-  run->cell_end_ns = uv_hrtime();
-  if (run->cells->track_files) {
-    start_scan(run, true, compared_cell);
-    return;
-  }
-  report_cell(run, NULL);
-  start_cell(run);
+    gbx__run_send_kill(run);
 }
 
 /* ---- Starting ---------------------------------------------------------- */
@@ -587,7 +474,7 @@ static int open_control(struct gbx_run* run, int* ret_driver_fd,
   if (run->kernel) return 0;
   int result = gbx__control_send(&run->control, run->cell.data, run->cell.size,
                                  true, err);
-  free_bytes(&run->cell);
+  gbx__bytes_free(&run->cell);
   return result;
 }
 
@@ -595,7 +482,7 @@ static int open_fd3(struct gbx_run* run, int* ret_fd, struct gbx_err* err) {
   if (run->has_control) return open_control(run, ret_fd, err);
   if (run->script.data == NULL) return 0;
   *ret_fd = fd_sealed_memory("script", run->script.data, run->script.size);
-  free_bytes(&run->script);
+  gbx__bytes_free(&run->script);
   if (*ret_fd < 0)
     return gbx_fail(err, GBX_E_SETUP, -*ret_fd, "memfd_create", "script");
   return 0;
@@ -607,7 +494,7 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
       fd_sealed_memory("exec", run->blob.data, run->blob.size);
   if (blob_fd < 0)
     return gbx_fail(err, GBX_E_SETUP, -blob_fd, "memfd_create", "argv and env");
-  free_bytes(&run->blob);
+  gbx__bytes_free(&run->blob);
   cleanup_fd int stdout_fd = -1, stderr_fd = -1, third_fd = -1;
   int result = open_output(run, GBX_STDOUT, &stdout_fd, err);
   if (result == 0) result = open_output(run, GBX_STDERR, &stderr_fd, err);
@@ -633,9 +520,9 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
     return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "argv and output");
   run->state = RUN_STARTING;
   if (!run->kernel) {
-    set_deadline(run, run->timeout_ms);
-    poll_output(run, true);
-    poll_control(run);
+    gbx__run_set_deadline(run, run->timeout_ms);
+    gbx__run_poll_output(run, true);
+    gbx__run_poll_control(run);
   }
   return 0;
 }
@@ -646,9 +533,9 @@ static void send_or_fail(struct gbx_run* run) {
 }
 
 static void scanned_run(struct gbx__work* work) {
-  struct gbx_run* run = end_scan(work);
+  struct gbx_run* run = gbx__run_end_scan(work);
   if (run->state == RUN_ENDED) {
-    conclude(run); /* failed meanwhile */
+    gbx__run_conclude(run); /* failed meanwhile */
   } else if (run->closed || run->aborted) {
     end_box(run, true);
   } else if (run->session->attach != ATTACHED) {
@@ -681,7 +568,7 @@ void gbx__runs_advance(struct gbx_engine* engine) {
     engine->starting++;
     run->state = RUN_SCANNING;
     if (run->track_files && !run->kernel)
-      start_scan(run, false, scanned_run);
+      gbx__run_start_scan(run, false, scanned_run);
     else
       send_or_fail(run);
   }
@@ -696,164 +583,7 @@ void gbx__run_started(struct gbx_run* run, int pidfd) {
   run->state = RUN_RUNNING;
   run->pidfd = pidfd;
   run->engine->starting--;
-  if (run->killed) send_kill(run);
-  if (run->kernel) start_cell(run);
+  if (run->killed) gbx__run_send_kill(run);
+  if (run->kernel) gbx__cell_start(run);
   gbx__runs_advance(run->engine);
-}
-
-/* ---- Called from any thread -------------------------------------------- */
-
-struct run_task {
-  struct gbx__task task;
-  struct gbx_run* run; /* to start */
-  uint32_t session_id;
-  uint32_t run_id; /* to abort, or of the cell */
-  struct gbx__cell* cell;
-};
-
-static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
-  struct run_task* request = (struct run_task*)task;
-  struct gbx_run* run = request->run;
-  run->session = gbx__session_find(engine, request->session_id);
-  free(request);
-  if (run->session == NULL || run->session->closing || engine->closing) {
-    struct gbx_err err = {0};
-    (void)gbx_fail(&err, GBX_E_CLOSED, 0, "session", "it is closed");
-    run->events.on_end(run->data, &err, NULL);
-    free_run(run);
-    return;
-  }
-  struct gbx_run** at = &engine->runs;
-  while (*at != NULL)
-    at = &(*at)->next;
-  *at = run;
-  if (run->session->attach == ATTACHED)
-    gbx__runs_advance(engine);
-  else
-    gbx__session_attach(run->session);
-}
-
-/* cwd, argv and env one after the other, as payload.c reads them. */
-static int make_exec_blob(const struct gbx_run_options* options,
-                          struct gbx_bytes* ret_blob) {
-  const char* cwd = options->cwd == NULL ? "/workspace" : options->cwd;
-  struct gbx_exec_head head = {.magic = GBX_WIRE_MAGIC};
-  size_t size = sizeof head + strlen(cwd) + 1;
-  for (; options->argv[head.argc] != NULL; head.argc++)
-    size += strlen(options->argv[head.argc]) + 1;
-  for (; options->env[head.envc] != NULL; head.envc++)
-    size += strlen(options->env[head.envc]) + 1;
-  char* blob = malloc(size);
-  if (blob == NULL) return -ENOMEM;
-  memcpy(blob, &head, sizeof head);
-  char* at = stpcpy(blob + sizeof head, cwd) + 1;
-  for (uint32_t i = 0; i < head.argc; i++)
-    at = stpcpy(at, options->argv[i]) + 1;
-  for (uint32_t i = 0; i < head.envc; i++)
-    at = stpcpy(at, options->env[i]) + 1;
-  *ret_blob = (struct gbx_bytes){blob, size};
-  return 0;
-}
-
-int gbx_run_start(struct gbx_session* session,
-                  const struct gbx_run_options* options,
-                  const struct gbx_run_events* events, void* data,
-                  struct gbx_run** ret_run, struct gbx_err* err) {
-  if (options->argv == NULL || options->argv[0] == NULL ||
-      options->env == NULL || events->on_end == NULL ||
-      (options->control && options->script.data != NULL) ||
-      (options->kernel && !options->control) ||
-      (options->control && !options->kernel && options->cell.data == NULL) ||
-      (options->timeout_ms == 0 && !options->kernel))
-    return gbx_fail(err, GBX_E_INVALID, EINVAL, "run", "options");
-  struct gbx_run* run = calloc(1, sizeof *run);
-  struct run_task* task = calloc(1, sizeof *task);
-  if (run == NULL || task == NULL || uv_mutex_init(&run->mutex) != 0) {
-    free(run);
-    free(task);
-    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "run");
-  }
-  run->engine = session->engine;
-  run->id = gbx__engine_next_id(session->engine);
-  run->events = *events;
-  run->data = data;
-  run->timeout_ms = options->timeout_ms;
-  run->limits = options->limits;
-  run->has_control = options->control;
-  run->kernel = options->kernel;
-  run->track_files = options->track_files;
-  run->pidfd = run->control.fd = -1;
-  run->last_cell = &run->cells;
-  run->end.escape_syscall = -1;
-  for (int i = 0; i < 2; i++) {
-    run->output[i].fd = -1;
-    run->output[i].limit = (size_t)options->max_output_bytes;
-  }
-  if (make_exec_blob(options, &run->blob) < 0 ||
-      copy_bytes(options->script, &run->script) < 0 ||
-      copy_bytes(options->cell, &run->cell) < 0) {
-    free_run(run);
-    free(task);
-    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "run");
-  }
-  task->task.perform = perform_start;
-  task->run = run;
-  task->session_id = session->id;
-  *ret_run = run;
-  gbx__engine_post(session->engine, &task->task);
-  return 0;
-}
-
-static void perform_cell(struct gbx_engine* engine, struct gbx__task* task) {
-  struct run_task* request = (struct run_task*)task;
-  struct gbx_run* run = gbx__run_find(engine, request->run_id);
-  if (run == NULL) {
-    free_cell(request->cell); /* on_end was called: that ends the cell */
-  } else {
-    *run->last_cell = request->cell;
-    run->last_cell = &request->cell->next;
-    start_cell(run);
-  }
-  free(request);
-}
-
-int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
-                 uint64_t timeout_ms, uint64_t max_output_bytes,
-                 bool track_files, void* cell_data, struct gbx_err* err) {
-  struct gbx__cell* cell = calloc(1, sizeof *cell);
-  struct run_task* task = calloc(1, sizeof *task);
-  uint8_t* copy = malloc(size + 1);
-  if (cell == NULL || task == NULL || copy == NULL) {
-    free(cell);
-    free(task);
-    free(copy);
-    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "cell");
-  }
-  memcpy(copy, body, size);
-  *cell = (struct gbx__cell){.data = cell_data,
-                             .body = copy,
-                             .body_size = size,
-                             .timeout_ms = timeout_ms,
-                             .max_output_bytes = max_output_bytes,
-                             .track_files = track_files};
-  task->task.perform = perform_cell;
-  task->run_id = run->id;
-  task->cell = cell;
-  gbx__engine_post(run->engine, &task->task);
-  return 0;
-}
-
-static void perform_abort(struct gbx_engine* engine, struct gbx__task* task) {
-  struct run_task* request = (struct run_task*)task;
-  struct gbx_run* run = gbx__run_find(engine, request->run_id);
-  if (run != NULL) gbx__run_kill(run, WHY_ABORTED);
-  free(request);
-}
-
-void gbx_run_abort(struct gbx_run* run) {
-  struct run_task* task = calloc(1, sizeof *task);
-  if (task == NULL) return; /* it ends by its deadline */
-  task->task.perform = perform_abort;
-  task->run_id = run->id;
-  gbx__engine_post(run->engine, &task->task);
 }

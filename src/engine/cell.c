@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The cells of a kernel: one is active at a time, the others wait in the run.
+ *
+ *   scan (worker) -> CELL is sent, its deadline runs -> DONE comes: what is in
+ *   the pipes at that moment is the cell's -> compare (worker) -> on_cell
+ *
+ * Should the box end first, the active cell gets its end, the others an error.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "engine/run.h"
+
+/* ---- Reporting --------------------------------------------------------- */
+
+static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
+  struct gbx__cell* cell = run->cells;
+  run->cells = cell->next;
+  if (run->cells == NULL) run->last_cell = &run->cells;
+  struct gbx_cell_result result = {
+      .output = {gbx__capture_view(&run->output[0]),
+                 gbx__capture_view(&run->output[1])},
+      .done = run->done,
+      .fault =
+          run->state == RUN_ENDED ? gbx__run_find_fault(run) : GBX_FAULT_NONE,
+      .frames_truncated = run->control.dropped,
+      .duration_us = (run->cell_end_ns - run->cell_start_ns) / 1000,
+      .files = run->files,
+      .file_count = run->file_count,
+  };
+  gbx__run_name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
+  if (run->events.on_cell != NULL)
+    run->events.on_cell(run->data, cell->data, err,
+                        err == NULL ? &result : NULL);
+  for (int i = 0; i < 2; i++)
+    (void)gbx_run_take_output(run, (enum gbx_stream)i, NULL);
+  gbx__cell_free(cell);
+  run->cell_active = false;
+  gbx__bytes_free(&run->done);
+  free(run->files);
+  run->files = NULL;
+  run->file_count = 0;
+}
+
+void gbx__cells_report(struct gbx_run* run, const struct gbx_err* failure) {
+  if (run->cell_active) {
+    run->cell_end_ns = uv_hrtime();
+    report_cell(run, failure);
+  }
+  struct gbx_err dead = {0};
+  (void)gbx_fail(&dead, GBX_E_KERNEL_DEAD, 0, "kernel",
+                 "its interpreter is gone");
+  while (run->cells != NULL)
+    report_cell(run, run->closed ? failure : &dead);
+}
+
+/* ---- Serving ----------------------------------------------------------- */
+
+static void send_cell(struct gbx_run* run) {
+  struct gbx__cell* cell = run->cells;
+  struct gbx_err err = {0};
+  run->cell_active = true;
+  run->cell_start_ns = uv_hrtime();
+  gbx__control_begin(&run->control);
+  if (run->control.fd < 0) return; /* it died: its END reports the cell */
+  gbx__run_set_deadline(run, cell->timeout_ms);
+  gbx__run_poll_output(run, true);
+  if (gbx__control_send(&run->control, cell->body, cell->body_size, false,
+                        &err) < 0) {
+    run->failure = err;
+    gbx__run_send_kill(run);
+    return;
+  }
+  gbx__run_poll_control(run);
+}
+
+static void scanned_cell(struct gbx__work* work) {
+  struct gbx_run* run = gbx__run_end_scan(work);
+  if (run->state == RUN_ENDED)
+    gbx__run_conclude(run);
+  else
+    send_cell(run);
+}
+
+void gbx__cell_start(struct gbx_run* run) {
+  if (run->state != RUN_RUNNING || run->cell_active || run->scanning ||
+      run->killed || run->cells == NULL)
+    return;
+  uv_mutex_lock(&run->mutex);
+  for (int i = 0; i < 2; i++)
+    gbx__capture_reset(&run->output[i], (size_t)run->cells->max_output_bytes);
+  uv_mutex_unlock(&run->mutex);
+  if (run->cells->track_files)
+    gbx__run_start_scan(run, false, scanned_cell);
+  else
+    send_cell(run);
+}
+
+static void compared_cell(struct gbx__work* work) {
+  struct gbx_run* run = gbx__run_end_scan(work);
+  if (run->state == RUN_ENDED) {
+    gbx__run_conclude(run);
+    return;
+  }
+  report_cell(run, NULL);
+  gbx__cell_start(run);
+}
+
+/* DONE came. The cell has what is in the pipes at this moment. */
+void gbx__cell_finish(struct gbx_run* run) {
+  if (run->state == RUN_ENDED) return; /* gbx__run_conclude() reports it */
+  (void)uv_timer_stop(run->timer);
+  gbx__run_poll_output(run, false);
+  if (run->control.poll != NULL) (void)uv_poll_stop(run->control.poll);
+  for (int i = 0; i < 2; i++) {
+    int waiting = 0;
+    if (run->output[i].fd >= 0 &&
+        ioctl(run->output[i].fd, FIONREAD, &waiting) == 0 && waiting > 0)
+      (void)gbx__run_read_output(run, i, (size_t)waiting);
+  }
+  run->cell_end_ns = uv_hrtime();
+  if (run->cells->track_files) {
+    gbx__run_start_scan(run, true, compared_cell);
+    return;
+  }
+  report_cell(run, NULL);
+  gbx__cell_start(run);
+}

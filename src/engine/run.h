@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_ENGINE_RUN_H_
+#define SRC_ENGINE_RUN_H_
+
+/* What run.c (the life of a run), cell.c (a kernel's cells) and run_calls.c
+ * (the public calls) share. */
+
+#include "engine/internal.h"
+
+/* ---- Memory ------------------------------------------------------------ */
+
+void gbx__bytes_free(struct gbx_bytes* bytes);
+/* A copy on the heap; of no bytes (data NULL) none. */
+int gbx__bytes_copy(struct gbx_bytes source, struct gbx_bytes* ret_copy);
+void gbx__cell_free(struct gbx__cell* cell);
+/* Everything but the run's place in the engine's list. */
+void gbx__run_free(struct gbx_run* run);
+
+/* ---- Output and frames ------------------------------------------------- */
+
+/* Reads at most `most` bytes and tells the caller. False: the pipe ended. */
+bool gbx__run_read_output(struct gbx_run* run, int stream, size_t most);
+void gbx__run_poll_output(struct gbx_run* run, bool on);
+void gbx__run_poll_control(struct gbx_run* run);
+struct gbx_output gbx__capture_view(const struct gbx__capture* capture);
+
+/* ---- Ending ------------------------------------------------------------ */
+
+enum gbx_fault gbx__run_find_fault(const struct gbx_run* run);
+/* The call that the kill set stopped; leaves `ret_name` if there is none. */
+void gbx__run_name_syscall(const struct gbx_run* run, char* ret_name,
+                           size_t size);
+void gbx__run_set_deadline(struct gbx_run* run, uint64_t timeout_ms);
+void gbx__run_send_kill(struct gbx_run* run);
+/* The last act: reports, forgets and frees the run. */
+void gbx__run_conclude(struct gbx_run* run);
+
+/* ---- What changed in the workspace ------------------------------------- */
+
+/* Lists the workspace on a worker, and with `compare` what changed since the
+ * last time; `done` goes on, with gbx__run_end_scan. */
+void gbx__run_start_scan(struct gbx_run* run, bool compare,
+                         void (*done)(struct gbx__work*));
+struct gbx_run* gbx__run_end_scan(struct gbx__work* work);
+
+/* ---- Cells ------------------------------------------------------------- */
+
+/* Starts the first cell that waits, if the kernel can serve one. */
+void gbx__cell_start(struct gbx_run* run);
+/* DONE came: the cell has what is in the pipes at this moment. */
+void gbx__cell_finish(struct gbx_run* run);
+/* The box is gone: the active cell and those that wait learn of it. */
+void gbx__cells_report(struct gbx_run* run, const struct gbx_err* failure);
+
+#endif  // SRC_ENGINE_RUN_H_

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The public calls of a run, from any thread: they copy what they are given and
+ * hand it to the engine's thread. A run may end meanwhile, so what crosses is
+ * its number. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fd.h"
+#include "engine/run.h"
+
+struct run_task {
+  struct gbx__task task;
+  struct gbx_run* run; /* to start */
+  uint32_t session_id;
+  uint32_t run_id; /* to abort, or of the cell */
+  struct gbx__cell* cell;
+};
+
+static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = request->run;
+  run->session = gbx__session_find(engine, request->session_id);
+  free(request);
+  if (run->session == NULL || run->session->closing || engine->closing) {
+    struct gbx_err err = {0};
+    (void)gbx_fail(&err, GBX_E_CLOSED, 0, "session", "it is closed");
+    run->events.on_end(run->data, &err, NULL);
+    gbx__run_free(run);
+    return;
+  }
+  struct gbx_run** at = &engine->runs;
+  while (*at != NULL)
+    at = &(*at)->next;
+  *at = run;
+  if (run->session->attach == ATTACHED)
+    gbx__runs_advance(engine);
+  else
+    gbx__session_attach(run->session);
+}
+
+/* cwd, argv and env one after the other, as payload.c reads them. */
+static int make_exec_blob(const struct gbx_run_options* options,
+                          struct gbx_bytes* ret_blob) {
+  const char* cwd = options->cwd == NULL ? "/workspace" : options->cwd;
+  struct gbx_exec_head head = {.magic = GBX_WIRE_MAGIC};
+  size_t size = sizeof head + strlen(cwd) + 1;
+  for (; options->argv[head.argc] != NULL; head.argc++)
+    size += strlen(options->argv[head.argc]) + 1;
+  for (; options->env[head.envc] != NULL; head.envc++)
+    size += strlen(options->env[head.envc]) + 1;
+  char* blob = malloc(size);
+  if (blob == NULL) return -ENOMEM;
+  memcpy(blob, &head, sizeof head);
+  char* at = stpcpy(blob + sizeof head, cwd) + 1;
+  for (uint32_t i = 0; i < head.argc; i++)
+    at = stpcpy(at, options->argv[i]) + 1;
+  for (uint32_t i = 0; i < head.envc; i++)
+    at = stpcpy(at, options->env[i]) + 1;
+  *ret_blob = (struct gbx_bytes){blob, size};
+  return 0;
+}
+
+int gbx_run_start(struct gbx_session* session,
+                  const struct gbx_run_options* options,
+                  const struct gbx_run_events* events, void* data,
+                  struct gbx_run** ret_run, struct gbx_err* err) {
+  if (options->argv == NULL || options->argv[0] == NULL ||
+      options->env == NULL || events->on_end == NULL ||
+      (options->control && options->script.data != NULL) ||
+      (options->kernel && !options->control) ||
+      (options->control && !options->kernel && options->cell.data == NULL) ||
+      (options->timeout_ms == 0 && !options->kernel))
+    return gbx_fail(err, GBX_E_INVALID, EINVAL, "run", "options");
+  struct gbx_run* run = calloc(1, sizeof *run);
+  struct run_task* task = calloc(1, sizeof *task);
+  if (run == NULL || task == NULL || uv_mutex_init(&run->mutex) != 0) {
+    free(run);
+    free(task);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "run");
+  }
+  run->engine = session->engine;
+  run->id = gbx__engine_next_id(session->engine);
+  run->events = *events;
+  run->data = data;
+  run->timeout_ms = options->timeout_ms;
+  run->limits = options->limits;
+  run->has_control = options->control;
+  run->kernel = options->kernel;
+  run->track_files = options->track_files;
+  run->pidfd = run->control.fd = -1;
+  run->last_cell = &run->cells;
+  run->end.escape_syscall = -1;
+  for (int i = 0; i < 2; i++) {
+    run->output[i].fd = -1;
+    run->output[i].limit = (size_t)options->max_output_bytes;
+  }
+  if (make_exec_blob(options, &run->blob) < 0 ||
+      gbx__bytes_copy(options->script, &run->script) < 0 ||
+      gbx__bytes_copy(options->cell, &run->cell) < 0) {
+    gbx__run_free(run);
+    free(task);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "run");
+  }
+  task->task.perform = perform_start;
+  task->run = run;
+  task->session_id = session->id;
+  *ret_run = run;
+  gbx__engine_post(session->engine, &task->task);
+  return 0;
+}
+
+static void perform_cell(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run == NULL) {
+    gbx__cell_free(request->cell); /* on_end was called: that ends the cell */
+  } else {
+    *run->last_cell = request->cell;
+    run->last_cell = &request->cell->next;
+    gbx__cell_start(run);
+  }
+  free(request);
+}
+
+int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
+                 uint64_t timeout_ms, uint64_t max_output_bytes,
+                 bool track_files, void* cell_data, struct gbx_err* err) {
+  struct gbx__cell* cell = calloc(1, sizeof *cell);
+  struct run_task* task = calloc(1, sizeof *task);
+  uint8_t* copy = malloc(size + 1);
+  if (cell == NULL || task == NULL || copy == NULL) {
+    free(cell);
+    free(task);
+    free(copy);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "cell");
+  }
+  memcpy(copy, body, size);
+  *cell = (struct gbx__cell){.data = cell_data,
+                             .body = copy,
+                             .body_size = size,
+                             .timeout_ms = timeout_ms,
+                             .max_output_bytes = max_output_bytes,
+                             .track_files = track_files};
+  task->task.perform = perform_cell;
+  task->run_id = run->id;
+  task->cell = cell;
+  gbx__engine_post(run->engine, &task->task);
+  return 0;
+}
+
+static void perform_abort(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run != NULL) gbx__run_kill(run, WHY_ABORTED);
+  free(request);
+}
+
+void gbx_run_abort(struct gbx_run* run) {
+  struct run_task* task = calloc(1, sizeof *task);
+  if (task == NULL) return; /* it ends by its deadline */
+  task->task.perform = perform_abort;
+  task->run_id = run->id;
+  gbx__engine_post(run->engine, &task->task);
+}
