@@ -10,7 +10,8 @@
  *
  *   engine -> keeper     TEMP_ADD, TEMP_DROP, TEMP_FORGET
  *   keeper -> engine     KEEPER_UP or FAILED
- *   engine -> launcher   CONFIG, ROOT, WORKSPACE, WORKSPACE_DROP, RUN, CANCEL
+ *   engine -> launcher   CONFIG, ROOT, ROOT_DROP, WORKSPACE, WORKSPACE_DROP,
+ *                        RUN, CANCEL
  *   launcher -> engine   LAUNCHER_UP or FAILED; DONE; STARTED; END
  *   launcher -> keeper   TREE, LEAF_MAKE, LEAF_SET (each answered by DONE),
  *                        LEAF_DROP
@@ -50,6 +51,7 @@ enum gbx_msg_type {
   GBX_M_TEMP_FORGET,
   GBX_M_CONFIG,
   GBX_M_ROOT,
+  GBX_M_ROOT_DROP,
   GBX_M_WORKSPACE,
   GBX_M_WORKSPACE_DROP,
   GBX_M_RUN,

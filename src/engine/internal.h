@@ -93,7 +93,7 @@ struct gbx__client {
   bool keeper_up, launcher_up;
   bool was_up;          /* the pair that ended had come up */
   uint32_t controllers; /* enum gbx_controllers */
-  struct gbx__root* roots;
+  struct gbx__root* roots; /* the one used last is the first */
   struct gbx__outgoing *first, **last; /* the launcher's socket was full */
 };
 

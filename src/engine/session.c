@@ -22,6 +22,10 @@
 #include "common/fd.h"
 #include "engine/internal.h"
 
+/* Roots that are kept, with their ready boxes, although no session uses them.
+ */
+#define MAX_IDLE_ROOTS 4
+
 const struct gbx_err gbx__session_closed = {
     .code = GBX_E_CLOSED, .op = "session", .detail = "it is closed"};
 
@@ -86,8 +90,12 @@ static enum gbx_enforcement enforcement(const struct gbx_session* session,
   if (session->enforce_limits &&
       (session->engine->client.controllers & controller) != 0)
     return GBX_ENFORCED_KERNEL;
-  /* Without a cgroup the nested user namespace counts the processes. */
-  return controller == GBX_CTL_PIDS ? GBX_ENFORCED_KERNEL : GBX_ENFORCED_NONE;
+  /* Without a cgroup the nested user namespace counts the processes, and the
+   * launcher looks at the memory. */
+  if (controller == GBX_CTL_PIDS) return GBX_ENFORCED_KERNEL;
+  return controller == GBX_CTL_MEMORY && session->enforce_limits
+             ? GBX_ENFORCED_WATCHDOG
+             : GBX_ENFORCED_NONE;
 }
 
 static void report_open(struct gbx_session* session,
@@ -242,14 +250,48 @@ static void fail_attach(struct gbx_session* session,
     gbx__session_settle(session); /* a close waits for the attaching to end */
 }
 
+/* Puts the root that it finds first: the list is in the order of last use. */
 static struct gbx__root* find_root(struct gbx__client* client,
                                    const struct gbx_session* session) {
-  struct gbx__root* root = client->roots;
-  while (root != NULL &&
-         (root->blob_size != session->blob_size ||
-          memcmp(root->blob, session->blob, root->blob_size) != 0))
-    root = root->next;
+  struct gbx__root** at = &client->roots;
+  while (*at != NULL &&
+         ((*at)->blob_size != session->blob_size ||
+          memcmp((*at)->blob, session->blob, session->blob_size) != 0))
+    at = &(*at)->next;
+  struct gbx__root* root = *at;
+  if (root == NULL) return NULL;
+  *at = root->next;
+  root->next = client->roots;
+  client->roots = root;
   return root;
+}
+
+static bool is_in_use(const struct gbx_engine* engine,
+                      const struct gbx__root* root) {
+  const struct gbx_session* session = engine->sessions;
+  while (session != NULL && session->root != root)
+    session = session->next;
+  return session != NULL;
+}
+
+/* A root that no session uses keeps its ready boxes, for one-shot calls; but
+ * not every root for ever, or a host with a virtual environment for each
+ * customer would fill up with them. */
+static void trim_roots(struct gbx_engine* engine) {
+  int idle = 0;
+  for (struct gbx__root** at = &engine->client.roots; *at != NULL;) {
+    struct gbx__root* root = *at;
+    if (!root->ready || is_in_use(engine, root) || ++idle <= MAX_IDLE_ROOTS) {
+      at = &root->next;
+      continue;
+    }
+    *at = root->next;
+    struct gbx_msg_head head;
+    gbx_msg_head_init(&head, GBX_M_ROOT_DROP, sizeof head, root->id);
+    (void)gbx__client_send(engine, &head, NULL, 0); /* gone: so are its roots */
+    free(root->blob);
+    free(root);
+  }
 }
 
 static int send_root(struct gbx_session* session, struct gbx_err* err) {
@@ -469,6 +511,8 @@ void gbx__session_settle(struct gbx_session* session) {
     gbx_msg_head_init(&head, GBX_M_WORKSPACE_DROP, sizeof head, session->id);
     (void)gbx__client_send(session->engine, &head, NULL, 0); /* cannot fail */
     session->attach = DETACHED;
+    session->root = NULL;
+    trim_roots(session->engine);
   }
   remove_workspace(session);
 }

@@ -31,7 +31,7 @@ static int clone_init(struct box* box, const struct box_parts* parts,
     return gbx_fail(err, GBX_E_SETUP, errno, "clone3",
                     "pid, ipc, uts and network namespaces of a box");
   if (pid == 0) init_main(&parts->spec, init_fd);
-  box->pid = pid;
+  box->pid = box->memory.init = pid;
   return 0;
 }
 
@@ -43,7 +43,7 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
     (void)gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "box");
     return NULL;
   }
-  box->pidfd = box->socket_fd = box->listener_fd = -1;
+  box->pidfd = box->socket_fd = box->listener_fd = box->memory.shm_fd = -1;
   box->root = parts->root;
   box->leaf = parts->leaf;
   box->limits = parts->spec.limits;
@@ -133,6 +133,7 @@ void box_free(struct box* box) {
   fd_close(&box->pidfd);
   fd_close(&box->socket_fd);
   fd_close(&box->listener_fd);
+  fd_close(&box->memory.shm_fd);
   for (int i = 0; i < GBX_LEAF_FDS; i++)
     fd_close(&box->leaf_fd[i]);
   free(box);

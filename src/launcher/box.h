@@ -10,6 +10,7 @@
 
 #include "common/wire.h"
 #include "launcher/init.h"
+#include "launcher/watchdog.h"
 
 enum box_state {
   BOX_MAKING,  /* init sets itself up */
@@ -39,6 +40,7 @@ struct box {
   struct gbx_wire_limits limits; /* that are in force */
 
   struct run* run; /* waiting for this box, or running in it */
+  struct watchdog_box memory; /* looked at where there is no cgroup */
   bool reaped;     /* freed when the events at hand are done */
 
   struct gbx_msg_end end; /* collected for the engine */

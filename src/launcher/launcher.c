@@ -14,6 +14,7 @@
  *   a listener      a call of the kill set: record it, kill the box
  *   an oom eventfd  the box's memory is at its limit: kill the box, since the
  *                   kernel would kill only one process of it (cgroup v1)
+ *   time            while a box runs whose memory no cgroup limits: the watchdog
  * and asks the keeper for trees and leaves, waiting for the answer: the keeper
  * never waits for us.
  *
@@ -42,6 +43,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "common/fd.h"
 #include "common/sys.h"
@@ -82,6 +84,7 @@ static struct {
   struct root* roots;
   struct box* boxes;
   uint32_t next_leaf;
+  int64_t next_look_ms; /* of the watchdog; 0: nothing to look at */
 } launcher = {.epoll_fd = -1, .signal_fd = -1, .next_leaf = 1};
 
 /* ---- Before the exec -------------------------------------------------- */
@@ -249,6 +252,21 @@ static void add_root(uint32_t id, int entries_fd) {
     launcher.roots = root;
   }
   answer(id, &err);
+}
+
+/* No session uses it any more. Boxes that run are none of its matter: they
+ * have copies of their own. */
+static void drop_root(uint32_t id) {
+  for (struct root** at = &launcher.roots; *at != NULL; at = &(*at)->next) {
+    struct root* root = *at;
+    if (root->id != id) continue;
+    *at = root->next;
+    root_image_done(&root->image);
+    free(root);
+    break;
+  }
+  for (struct box* box = launcher.boxes; box != NULL; box = box->next)
+    if (box->root == id && box->run == NULL) box_kill(box);
 }
 
 static void shelf_path(uint32_t id, char* ret_path, size_t size) {
@@ -452,6 +470,7 @@ static void box_is_ready(struct box* box, struct gbx_fds* fds) {
       return;
     }
   }
+  if (box->leaf == 0) box->memory.shm_fd = gbx_fds_steal(fds, launcher.notify);
   box->state = BOX_READY;
   if (box->run != NULL && dispatch(box, box->run, &err) < 0)
     give_up_box(box, &err);
@@ -617,6 +636,62 @@ static void refill(struct root* root) {
     root->ready_disabled = true;
 }
 
+/* ---- Boxes without a memory cgroup ------------------------------------- */
+
+static bool is_watched(const struct box* box) {
+  return box->leaf == 0 && box->state == BOX_RUNNING && box->run != NULL &&
+         !box->reaped && box->run->request.limits.memory_bytes != 0 &&
+         (box->run->request.flags & GBX_RUN_NO_CGROUP) == 0;
+}
+
+static void look_at_memory(void) {
+  struct watchdog_box* list = NULL;
+  for (struct box* box = launcher.boxes; box != NULL; box = box->next) {
+    if (!is_watched(box)) continue;
+    box->memory.limit_bytes = box->run->request.limits.memory_bytes;
+    box->memory.is_over = false;
+    box->memory.next = list;
+    list = &box->memory;
+  }
+  if (list == NULL) return;
+  watchdog_look(list);
+  for (struct box* box = launcher.boxes; box != NULL; box = box->next) {
+    if (!is_watched(box) || !box->memory.is_over) continue;
+    box->end.oom = 1;
+    box_kill(box);
+  }
+}
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Milliseconds until the next look; -1 while there is nothing to look at, and
+ * then nothing wakes us. Looks if it is time. */
+static int keep_watch(void) {
+  const struct box* box = launcher.boxes;
+  while (box != NULL && !is_watched(box))
+    box = box->next;
+  if (box == NULL) {
+    launcher.next_look_ms = 0;
+    return -1;
+  }
+  int64_t now = now_ms();
+  if (launcher.next_look_ms == 0) {
+    launcher.next_look_ms = now + WATCHDOG_MS;
+  } else if (now >= launcher.next_look_ms) {
+    look_at_memory();
+    int64_t took = now_ms() - now;
+    /* The boxes of others wait while we look: half of the time is theirs. */
+    launcher.next_look_ms =
+        now + (took > WATCHDOG_MS / 2 ? 2 * took : WATCHDOG_MS);
+    now += took;
+  }
+  return (int)(launcher.next_look_ms - now);
+}
+
 /* ---- The loop --------------------------------------------------------- */
 
 static int map_filter(int fd, struct filter* ret_filter) {
@@ -658,6 +733,9 @@ static void serve_engine(void) {
     case GBX_M_ROOT:
       add_root(message.head.id, fds.count > 0 ? fds.fd[0] : -1);
       break;
+    case GBX_M_ROOT_DROP:
+      drop_root(message.head.id);
+      break;
     case GBX_M_WORKSPACE:
       add_workspace(&message.workspace);
       break;
@@ -683,13 +761,29 @@ static void serve(void) {
       watch(GBX_FD_PEER, &keeper_mark, &err) < 0 ||
       watch(launcher.signal_fd, &signal_mark, &err) < 0)
     fail_start(&err);
+  int64_t quiet_since = 0; /* 0: from now on */
   while (!launcher.engine_gone) {
     struct root* wanting = root_that_wants_a_box();
+    int look = keep_watch();
+    int timeout = look;
+    bool may_refill = false;
+    if (wanting != NULL) {
+      int quiet = quiet_time();
+      if (look >= 0) {
+        /* The watchdog's wake-ups are no events: the quiet goes on. */
+        int64_t now = now_ms();
+        if (quiet_since == 0) quiet_since = now;
+        int64_t left = quiet_since + quiet - now;
+        quiet = left > 0 ? (int)left : 0;
+      }
+      may_refill = look < 0 || quiet <= look;
+      if (may_refill) timeout = quiet;
+    }
     struct epoll_event events[32];
-    int count = (int)RETRY(epoll_wait(launcher.epoll_fd, events, 32,
-                                      wanting == NULL ? -1 : quiet_time()));
+    int count = (int)RETRY(epoll_wait(launcher.epoll_fd, events, 32, timeout));
     if (count < 0) return;
-    if (count == 0 && wanting != NULL) refill(wanting);
+    if (count > 0 || may_refill) quiet_since = 0;
+    if (count == 0 && may_refill) refill(wanting);
     for (int i = 0; i < count; i++) {
       void* mark = events[i].data.ptr;
       if (mark == &engine_mark) {

@@ -11,6 +11,8 @@ const os = require('node:os');
 const path = require('node:path');
 const { after, before } = require('node:test');
 const {
+  descendants,
+  eventually,
   glovebox,
   open,
   outside,
@@ -361,4 +363,19 @@ test('the module says its version', () => {
   const { version } = require('../../package.json');
   assert.equal(glovebox.version, version);
   assert.equal(glovebox.isSupported(), true);
+});
+
+test('interpreters that no sandbox uses any more keep no ready boxes', async () => {
+  for (let i = 0; i < 8; i++) {
+    const bash = copyProgram('/bin/bash', path.join(folder, `${i}/bash`));
+    const options = { language: 'bash', runtimes: { bash } };
+    const result = await glovebox.runCode('echo $BASH', options);
+    assert.equal(result.stdout, `${bash}\n`);
+  }
+  // Keeper and launcher, and for each of the last four roots two boxes of an
+  // init and a payload that waits.
+  await eventually(
+    () => descendants().length <= 2 + 4 * 2 * 2,
+    () => `${descendants().length} processes`,
+  );
 });

@@ -29,6 +29,8 @@ const glovebox = require('../..');
 const isRoot = process.getuid() === 0;
 /** Rows of great size or length run in full. */
 const soak = process.env.GLOVEBOX_SOAK === '1';
+/** Deadlines are this many times as long, for machines that are as slow. */
+const timeScale = Number(process.env.GLOVEBOX_TIME_SCALE ?? 1);
 /** What CI could have run must not be skipped there. */
 const mustRun = process.env.GLOVEBOX_MUST_RUN === '1';
 
@@ -194,7 +196,7 @@ function temporaryWorkspaces() {
  * test that passes does not wait longer than the thing takes.
  */
 async function eventually(condition, message, deadlineMs = 5000) {
-  const end = Date.now() + deadlineMs;
+  const end = Date.now() + deadlineMs * timeScale;
   while (!(await condition())) {
     if (Date.now() > end) {
       assert.fail(typeof message === 'function' ? message() : message);
@@ -313,5 +315,6 @@ module.exports = {
   processes,
   skip,
   soak,
+  timeScale,
   test: nodeTest.test,
 };
