@@ -9,6 +9,14 @@
     # CI sets GLOVEBOX_WERROR=1. A user's newer compiler must not fail the build
     # over a warning that ours does not know.
     'werror%': '<!(test "$GLOVEBOX_WERROR" = 1 && echo yes || echo no)',
+    # scripts/asan.js sets GLOVEBOX_SANITIZE=1: engine and addon then report
+    # errors of memory and undefined behaviour. Not the launcher, which is
+    # static, and not join, which has no libc.
+    'sanitize%': '<!(test "$GLOVEBOX_SANITIZE" = 1 && echo yes || echo no)',
+    'sanitizers': [
+      '-fsanitize=address,undefined',
+      '-fno-sanitize-recover=undefined',
+    ],
   },
 
   'target_defaults': {
@@ -49,6 +57,15 @@
         # nothing of the machine it is copied to.
         'libraries': ['-l:libseccomp.a'],
       },
+      'conditions': [
+        ['sanitize=="yes"', {
+          'cflags': ['<@(sanitizers)', '-g', '-fno-omit-frame-pointer'],
+          # AddressSanitizer does not see what the checked functions do.
+          'configurations': {
+            'Release': {'cflags!': ['-D_FORTIFY_SOURCE=2']},
+          },
+        }],
+      ],
     },
     {
       'target_name': 'glovebox',
@@ -64,6 +81,16 @@
       # Two addons in one process may both carry a libseccomp; neither may see
       # the other's.
       'ldflags': ['-Wl,--exclude-libs,ALL'],
+      'conditions': [
+        ['sanitize=="yes"', {
+          'cflags': ['<@(sanitizers)', '-g', '-fno-omit-frame-pointer'],
+          'ldflags': ['<@(sanitizers)'],
+          # AddressSanitizer does not see what the checked functions do.
+          'configurations': {
+            'Release': {'cflags!': ['-D_FORTIFY_SOURCE=2']},
+          },
+        }],
+      ],
     },
     {
       'target_name': 'launcher',

@@ -98,7 +98,7 @@ export interface SandboxOptions {
    * Whether limits are put in force with the best means that this host has;
    * {@link Sandbox.limits} says which. If one of memoryMb, pids and cpus is not
    * the kernel's to enforce, a warning `GLOVEBOX_LIMITS` is emitted, once in a
-   * thread. `false`: no cgroup is made.
+   * thread. `false`: no cgroup is made, and no watchdog looks at the memory.
    *
    * @default true
    */
@@ -158,12 +158,14 @@ export interface SandboxOptions {
   network?: false;
 
   /**
-   * Whether to refuse limits that the kernel does not enforce. Not built yet:
-   * only `false` is accepted. See {@link Sandbox.limits}.
+   * Whether `open()` refuses, with `ERR_SANDBOX_LIMIT`, to go on where one of
+   * memoryMb, pids and cpus is not the kernel's to enforce: the message names
+   * the limit and what to do. A limit that is lifted with `null` is none. See
+   * {@link Sandbox.limits}.
    *
    * @default false
    */
-  requireLimits?: false;
+  requireLimits?: boolean;
 
   /**
    * Whether installed dependencies are read-only. Not built yet: only `false`
@@ -436,8 +438,9 @@ export class Result {
 }
 
 /**
- * How a limit is enforced: by the kernel, by a watchdog that looks now and
- * then, or not at all; `null` where it was lifted.
+ * How a limit is enforced: by the kernel, by a watchdog that looks 20 times a
+ * second, or not at all; `null` where it was lifted. What a box can take
+ * between two looks of a watchdog, it can take for that long.
  */
 export type LimitForce = 'kernel' | 'watchdog' | 'none' | null;
 

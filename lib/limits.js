@@ -3,6 +3,8 @@
 
 // Limits as the engine wants them (0 lifts), and what it says came of them.
 
+const { SandboxError } = require('./errors.js');
+
 const bytesPerMib = 2 ** 20;
 const millisPerCore = 1000;
 
@@ -24,6 +26,16 @@ function limitsInForce({ memory, pids, cpus }) {
   return Object.freeze({ memoryMb: memory, pids, cpus });
 }
 
+/** "memoryMb (watchdog), cpus (none)"; empty if all are the kernel's. */
+function weakLimits(limits) {
+  return Object.entries(limits)
+    .filter(([, force]) => force !== null && force !== 'kernel')
+    .map(([name, force]) => `${name} (${force})`)
+    .join(', ');
+}
+
+const whatItTakes = 'It takes root and cgroup v1 so far';
+
 let hasWarned = false;
 
 /**
@@ -31,17 +43,33 @@ let hasWarned = false;
  * kernel's: a program that sees none of it would trust them all the same.
  */
 function warnOfWeakLimits(limits) {
-  const weak = Object.entries(limits).filter(
-    ([, force]) => force !== null && force !== 'kernel',
-  );
-  if (weak.length === 0 || hasWarned) return;
+  const named = weakLimits(limits);
+  if (named === '' || hasWarned) return;
   hasWarned = true;
-  const named = weak.map(([name, force]) => `${name} (${force})`).join(', ');
   process.emitWarning(
     `the kernel of this host does not enforce ${named} for this process, see ` +
-      'sandbox.limits. It takes root and cgroup v1 so far; enforceLimits: ' +
-      'false says that you know.',
+      'sandbox.limits. A watchdog looks now and then and can come too late; ' +
+      `none is no limit at all. ${whatItTakes}; enforceLimits: false makes ` +
+      'do without, and requireLimits: true refuses.',
     { type: 'GloveboxWarning', code: 'GLOVEBOX_LIMITS' },
+  );
+}
+
+/**
+ * The refusal of `requireLimits`; undefined where the kernel enforces every
+ * limit that was not lifted.
+ */
+function weakLimitsError(limits, { enforceLimits }) {
+  const named = weakLimits(limits);
+  if (named === '') return undefined;
+  const remedy = enforceLimits
+    ? `${whatItTakes}. Or lift what may be unlimited with null, or leave ` +
+      'requireLimits out'
+    : 'Leave enforceLimits: false out, which makes no cgroup';
+  return new SandboxError(
+    'requireLimits: the kernel of this host does not enforce ' +
+      `${named} for this process. ${remedy}.`,
+    { code: 'ERR_SANDBOX_LIMIT' },
   );
 }
 
@@ -50,4 +78,5 @@ module.exports = {
   nativeLimits,
   nativeTimeout,
   warnOfWeakLimits,
+  weakLimitsError,
 };

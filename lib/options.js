@@ -83,7 +83,7 @@ const sessionOptions = {
   onStderr: { kind: callback, default: null },
 
   network: { kind: kinds.boolean, unbuilt: [false], default: false },
-  requireLimits: { kind: kinds.boolean, unbuilt: [false], default: false },
+  requireLimits: { kind: kinds.boolean, default: false },
   depsReadonly: { kind: kinds.boolean, unbuilt: [false], default: false },
   securityProfile: {
     kind: orNull(kinds.oneOf('default', 'untrusted'), 'for "default"'),

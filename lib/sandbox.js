@@ -20,6 +20,7 @@ const {
   nativeLimits,
   nativeTimeout,
   warnOfWeakLimits,
+  weakLimitsError,
 } = require('./limits.js');
 const { describe } = require('./option-kinds.js');
 const { maxOutputBytes: longestString, readOptions } = require('./options.js');
@@ -177,8 +178,19 @@ class Sandbox {
     this.#limits = limitsInForce(this.#session.info);
     // #close() is waiting for this promise and ends the session after it.
     if (this.#closing) throw closedError();
+    if (this.#options.requireLimits) await this.#refuseWeakLimits();
     if (this.#options.enforceLimits) warnOfWeakLimits(this.#limits);
     return this;
+  }
+
+  /** Only an open session knows what its limits are worth. */
+  async #refuseWeakLimits() {
+    const refusal = weakLimitsError(this.#limits, this.#options);
+    if (!refusal) return;
+    const session = this.#session;
+    this.#session = undefined;
+    await session.close().catch(() => {}); // The refusal says more.
+    throw refusal;
   }
 
   async #close() {

@@ -84,9 +84,8 @@ static enum gbx__control_event decode(struct decoder* decoder,
     const uint8_t* next = decoder->stream + decoder->at;
     size_t left = decoder->size - decoder->at;
     if (left < 8) return CONTROL_END;
-    *ret_frame = (struct frame){.type = number_at(next + 4),
-                                .body = next + 8,
-                                .size = number_at(next)};
+    *ret_frame = (struct frame){
+        .type = number_at(next + 4), .body = next + 8, .size = number_at(next)};
     if (ret_frame->size > FRAME_LARGEST ||
         (ret_frame->type != GBX_FRAME_RESULT &&
          ret_frame->type != GBX_FRAME_DONE))

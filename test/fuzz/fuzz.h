@@ -20,13 +20,13 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 /* Also for what only the machine can do wrong: a target that went on would
  * test nothing. */
-#define CHECK(condition)                                                \
-  do {                                                                  \
-    if (!(condition)) {                                                 \
-      fprintf(stderr, "%s:%d: not so: %s (errno %d)\n", __FILE__,       \
-              __LINE__, #condition, errno);                             \
-      abort();                                                          \
-    }                                                                   \
+#define CHECK(condition)                                                    \
+  do {                                                                      \
+    if (!(condition)) {                                                     \
+      fprintf(stderr, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, \
+              #condition, errno);                                           \
+      abort();                                                              \
+    }                                                                       \
   } while (0)
 
 /* Makes the sanitizer look at every byte. */

@@ -16,7 +16,8 @@ const u32 = (...values) => {
   });
   return bytes;
 };
-const text = (...words) => Buffer.from(words.map((word) => `${word}\0`).join(''));
+const text = (...words) =>
+  Buffer.from(words.map((word) => `${word}\0`).join(''));
 
 // ---- wire: struct gbx_msg_head and what follows it
 
@@ -28,7 +29,10 @@ function message(type, body, { size = 16 + body.length, version = 1 } = {}) {
 }
 
 const sent = (fds, bytes) =>
-  Buffer.concat([Buffer.from([fds, bytes.length & 255, bytes.length >> 8]), bytes]);
+  Buffer.concat([
+    Buffer.from([fds, bytes.length & 255, bytes.length >> 8]),
+    bytes,
+  ]);
 
 const failure = Buffer.alloc(232);
 failure.writeInt32LE(4, 0);
@@ -81,7 +85,13 @@ const control = {
   'small-share': inPieces(0, 7, { small: true }, plain, plain, done),
   'empty-bodies': inPieces(0, 5, {}, frame(RESULT, ''), frame(DONE, '')),
   'over-budget': inPieces(1, 20, {}, plain, plain, plain, plain, done),
-  'too-big-for-budget': inPieces(1, 63, {}, frame(RESULT, 'x'.repeat(90)), done),
+  'too-big-for-budget': inPieces(
+    1,
+    63,
+    {},
+    frame(RESULT, 'x'.repeat(90)),
+    done,
+  ),
   'two-dones': inPieces(0, 30, {}, done, done, plain),
   cells: inPieces(3, 11, {}, done, plain, plain, plain, plain, done, plain),
   'huge-and-missing': inPieces(0, 63, {}, frame(RESULT, 'abc', 64 << 20)),
@@ -129,7 +139,16 @@ const blob = (argc, envc, ...words) =>
   Buffer.concat([u32(MAGIC, argc, envc), text(...words)]);
 
 const exec = {
-  usual: blob(3, 2, '/workspace', 'sh', '-c', 'exit', 'PATH=/usr/bin:/bin', 'A='),
+  usual: blob(
+    3,
+    2,
+    '/workspace',
+    'sh',
+    '-c',
+    'exit',
+    'PATH=/usr/bin:/bin',
+    'A=',
+  ),
   absolute: blob(1, 0, '/', '/bin/true'),
   'empty-parts-of-path': blob(1, 1, '', 'x', 'PATH=::/a:'),
   'no-name': blob(1, 0, '/', ''),

@@ -45,3 +45,34 @@ test('a limit that is not the kernel’s is warned of, once', async () => {
   assert.equal(warning.code, 'GLOVEBOX_LIMITS');
   assert.match(warning.message, /memoryMb \(none\), cpus \(watchdog\)/);
 });
+
+test('requireLimits refuses what is not the kernel’s, and closes the session', async () => {
+  const weak = { memory: 'watchdog', pids: 'kernel', cpus: 'none' };
+  const sessions = [];
+  backend.engine.onSession = (session) => {
+    Object.assign(session.info, weak);
+    sessions.push(session);
+  };
+  const refused = { code: 'ERR_SANDBOX_LIMIT' };
+  const sandbox = new Sandbox({ requireLimits: true });
+  await assert.rejects(sandbox.open(), {
+    ...refused,
+    message:
+      /memoryMb \(watchdog\), cpus \(none\).*cgroup v1.*null.*requireLimits/,
+  });
+  assert.throws(() => sandbox.limits, { code: 'ERR_SANDBOX_NOT_OPEN' });
+  await assert.rejects(
+    new Sandbox({ requireLimits: true, enforceLimits: false }).open(),
+    { ...refused, message: /Leave enforceLimits: false out/ },
+  );
+  assert.deepEqual(
+    sessions.map(({ closed }) => closed),
+    [true, true],
+  );
+
+  // What was wrong may be put right.
+  Object.assign(weak, { memory: 'kernel', cpus: null });
+  await sandbox.open();
+  assert.equal(sandbox.limits.memoryMb, 'kernel');
+  await sandbox.close();
+});

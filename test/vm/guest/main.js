@@ -14,6 +14,7 @@ const {
   chooseScenarios,
   launcher,
   plainUsers,
+  timeScale,
   ways,
 } = require('../scenarios.js');
 const choice = require('../choice.json');
@@ -196,6 +197,7 @@ function testEnvironment(scenario) {
   const isRoot = ways[scenario.way].user === 'root';
   return {
     GLOVEBOX_MUST_RUN: '1',
+    GLOVEBOX_TIME_SCALE: String(timeScale),
     GLOVEBOX_TEST_PASS: isRoot ? 'root' : 'user',
     GLOVEBOX_VM_LIMITS: JSON.stringify(ways[scenario.way].limits),
     ...(scenario.refusal && {
