@@ -36,6 +36,10 @@ const defaultFiles = [
   'test/cases/lifecycle.test.js',
   'test/cases/kernel.test.js',
   'test/cases/files.test.js',
+  'test/cases/results.test.js',
+  'test/cases/misuse.test.js',
+  'test/cases/host-process.test.js',
+  'test/lib/callbacks.test.js',
 ];
 
 const fileTimeoutMs = 5 * 60 * 1000;

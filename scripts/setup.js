@@ -2,7 +2,7 @@
 'use strict';
 
 // Brings a clone to where it can run: Debian packages, npm packages, build.
-//   node scripts/setup.js build|test|bench|ci
+//   node scripts/setup.js build|test|bench|fuzz|ci
 // Does only what is missing and says so; costs a few milliseconds when nothing
 // is. Runs in a fresh clone, so it needs nothing but Node.
 
@@ -15,11 +15,13 @@ const root = path.join(__dirname, '..');
 
 const buildPackages = ['g++', 'make', 'python3', 'libseccomp-dev'];
 const testPackages = [...buildPackages, 'python3-matplotlib', 'python3-pandas'];
+const fuzzPackages = ['clang', 'libclang-rt-14-dev'];
 const levels = {
   build: buildPackages,
   test: testPackages,
   bench: [...buildPackages, 'bubblewrap'],
-  ci: [...testPackages, 'clang-format'],
+  fuzz: [...buildPackages, ...fuzzPackages],
+  ci: [...testPackages, ...fuzzPackages, 'clang-format'],
 };
 
 // The machine is not as it must be, and only its owner can change that.

@@ -40,7 +40,7 @@ const installedFiles = [
 
 // These compile C or check types: the outcome is the same for every user, and
 // the copy has no node_modules.
-const rootPassOnly = ['test/c/', 'test/types/'];
+const rootPassOnly = ['test/c/', 'test/fuzz/', 'test/types/'];
 
 function findTestFiles() {
   return fs

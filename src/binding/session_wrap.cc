@@ -18,14 +18,8 @@ namespace gbx {
 class Request : public Pending {
  public:
   /* `target`: the wrapper that was called; it is kept alive meanwhile. */
-  Request(Addon* addon, Napi::Object target)
-      : addon_(addon),
-        deferred_(Napi::Promise::Deferred::New(target.Env())),
-        target_(Napi::Persistent(target)) {
-  }
-
-  Napi::Promise promise() {
-    return deferred_.Promise();
+  Request(Addon* addon, Napi::Object target, napi_deferred deferred)
+      : addon_(addon), deferred_(deferred), target_(Napi::Persistent(target)) {
   }
 
   /* JavaScript thread: the engine refused, there will be no callback. */
@@ -39,10 +33,11 @@ class Request : public Pending {
 
   /* JavaScript thread; `this` may be gone afterwards. */
   void Settle(Napi::Env env) {
+    /* Both fail only in a worker that is ending. */
     if (err_.code == GBX_OK) {
-      deferred_.Resolve(Result(env));
+      (void)napi_resolve_deferred(env, deferred_, Result(env));
     } else {
-      deferred_.Reject(ErrorToJs(env, err_));
+      (void)napi_reject_deferred(env, deferred_, ErrorToJs(env, err_));
     }
     addon_->queue()->Release();
     addon_->Disown(this);
@@ -63,7 +58,7 @@ class Request : public Pending {
 
  private:
   Addon* addon_;
-  Napi::Promise::Deferred deferred_;
+  napi_deferred deferred_;
   Napi::ObjectReference target_;
   struct gbx_err err_ = {};
 };
@@ -86,10 +81,18 @@ void Request::Done(const struct gbx_err* err) {
 }
 
 /* JavaScript thread: a request for `info.This()`, to be given to the engine as
- * callback data. Addon owns it. */
+ * callback data. Addon owns it. NULL: no promise can be made, as the worker is
+ * ending; node-addon-api's Deferred would then hold what it found in memory. */
 template <typename T>
-static T* BeginRequest(Addon* addon, const Napi::CallbackInfo& info) {
-  T* request = new T(addon, info.This().As<Napi::Object>());
+static T* BeginRequest(Addon* addon, const Napi::CallbackInfo& info,
+                       Napi::Value* ret_promise) {
+  napi_deferred deferred = nullptr;
+  napi_value promise = nullptr;
+  if (napi_create_promise(info.Env(), &deferred, &promise) != napi_ok) {
+    return nullptr;
+  }
+  *ret_promise = Napi::Value(info.Env(), promise);
+  T* request = new T(addon, info.This().As<Napi::Object>(), deferred);
   addon->Adopt(std::shared_ptr<Pending>(request));
   addon->queue()->Retain();
   return request;
@@ -217,8 +220,9 @@ Napi::Value EngineWrap::OpenSession(const Napi::CallbackInfo& info) {
   SessionSpec spec;
   ReadSessionSpec(&reader, info[0], &spec);
 
-  auto* request = BeginRequest<OpenRequest>(addon(), info);
-  Napi::Promise promise = request->promise();
+  Napi::Value promise;
+  auto* request = BeginRequest<OpenRequest>(addon(), info, &promise);
+  if (request == nullptr) return promise;
   struct gbx_err err = {};
   if (reader.Finish(&err) < 0 ||
       gbx_session_open(addon()->engine(), &spec.options, OpenRequest::OnOpen,
@@ -288,8 +292,9 @@ Napi::Value SessionWrap::WriteFile(const Napi::CallbackInfo& info) {
   struct gbx_bytes data = {};
   reader.Data(info[1], "data", &data.data, &data.size);
 
-  auto* request = BeginRequest<DoneRequest>(addon(), info);
-  Napi::Promise promise = request->promise();
+  Napi::Value promise;
+  auto* request = BeginRequest<DoneRequest>(addon(), info, &promise);
+  if (request == nullptr) return promise;
   struct gbx_err err = {};
   if (!IsReady(&reader, &err) ||
       gbx_session_write_file(session_, path, data.data, data.size,
@@ -304,8 +309,9 @@ Napi::Value SessionWrap::ReadFile(const Napi::CallbackInfo& info) {
   const char* path = reader.Path(info[0], "path");
   uint64_t max_bytes = reader.Number(info[1], "maxBytes");
 
-  auto* request = BeginRequest<ReadRequest>(addon(), info);
-  Napi::Promise promise = request->promise();
+  Napi::Value promise;
+  auto* request = BeginRequest<ReadRequest>(addon(), info, &promise);
+  if (request == nullptr) return promise;
   struct gbx_err err = {};
   if (!IsReady(&reader, &err) ||
       gbx_session_read_file(session_, path, max_bytes, ReadRequest::OnRead,
@@ -319,8 +325,9 @@ Napi::Value SessionWrap::ListFiles(const Napi::CallbackInfo& info) {
   SpecReader reader(info.Env(), "listFiles");
   const char* path = reader.Path(info[0], "path");
 
-  auto* request = BeginRequest<ListRequest>(addon(), info);
-  Napi::Promise promise = request->promise();
+  Napi::Value promise;
+  auto* request = BeginRequest<ListRequest>(addon(), info, &promise);
+  if (request == nullptr) return promise;
   struct gbx_err err = {};
   if (!IsReady(&reader, &err) ||
       gbx_session_list_files(session_, path, ListRequest::OnList, request,
@@ -335,9 +342,10 @@ Napi::Value SessionWrap::ListFiles(const Napi::CallbackInfo& info) {
 Napi::Value SessionWrap::Close(const Napi::CallbackInfo& info) {
   if (session_ == nullptr) return closing_.Value();
   struct gbx_session* session = std::exchange(session_, nullptr);
-  auto* request = BeginRequest<DoneRequest>(addon(), info);
-  Napi::Promise promise = request->promise();
-  closing_ = Napi::Persistent(static_cast<Napi::Object>(promise));
+  Napi::Value promise;
+  auto* request = BeginRequest<DoneRequest>(addon(), info, &promise);
+  if (request == nullptr) return promise; /* it ends with the engine */
+  closing_ = Napi::Persistent(promise.As<Napi::Object>());
   gbx_session_close(session, DoneRequest::OnDone, request);
   return promise;
 }

@@ -91,9 +91,9 @@ struct gbx__client {
   uv_poll_t *keeper_end, *keeper_poll, *launcher_poll;
   uv_timer_t* start_timer;
   bool keeper_up, launcher_up;
-  bool was_up;          /* the pair that ended had come up */
-  uint32_t controllers; /* enum gbx_controllers */
-  struct gbx__root* roots; /* the one used last is the first */
+  bool was_up;                         /* the pair that ended had come up */
+  uint32_t controllers;                /* enum gbx_controllers */
+  struct gbx__root* roots;             /* the one used last is the first */
   struct gbx__outgoing *first, **last; /* the launcher's socket was full */
 };
 

@@ -39,9 +39,9 @@ struct box {
   uint32_t root;
   struct gbx_wire_limits limits; /* that are in force */
 
-  struct run* run; /* waiting for this box, or running in it */
+  struct run* run;            /* waiting for this box, or running in it */
   struct watchdog_box memory; /* looked at where there is no cgroup */
-  bool reaped;     /* freed when the events at hand are done */
+  bool reaped;                /* freed when the events at hand are done */
 
   struct gbx_msg_end end; /* collected for the engine */
   struct box_watch watch[3];

@@ -14,7 +14,8 @@
  *   a listener      a call of the kill set: record it, kill the box
  *   an oom eventfd  the box's memory is at its limit: kill the box, since the
  *                   kernel would kill only one process of it (cgroup v1)
- *   time            while a box runs whose memory no cgroup limits: the watchdog
+ *   time            to look at boxes whose memory no cgroup limits, as long as
+ *                   one runs
  * and asks the keeper for trees and leaves, waiting for the answer: the keeper
  * never waits for us.
  *
@@ -463,9 +464,11 @@ static void box_is_ready(struct box* box, struct gbx_fds* fds) {
   struct gbx_err err = {0};
   if (launcher.notify) {
     box->listener_fd = gbx_fds_steal(fds, 0);
-    if (box->listener_fd < 0 ||
-        watch(box->listener_fd, &box->watch[BOX_LISTENER], &err) < 0) {
-      (void)gbx_fail(&err, GBX_E_SETUP, EBADF, "seccomp", "no listener came");
+    int result = box->listener_fd < 0
+                     ? gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg",
+                                "the filter's listener")
+                     : watch(box->listener_fd, &box->watch[BOX_LISTENER], &err);
+    if (result < 0) {
       give_up_box(box, &err);
       return;
     }
@@ -644,7 +647,7 @@ static bool is_watched(const struct box* box) {
          (box->run->request.flags & GBX_RUN_NO_CGROUP) == 0;
 }
 
-static void look_at_memory(void) {
+static bool look_at_memory(void) {
   struct watchdog_box* list = NULL;
   for (struct box* box = launcher.boxes; box != NULL; box = box->next) {
     if (!is_watched(box)) continue;
@@ -653,13 +656,13 @@ static void look_at_memory(void) {
     box->memory.next = list;
     list = &box->memory;
   }
-  if (list == NULL) return;
-  watchdog_look(list);
+  bool is_complete = watchdog_look(list);
   for (struct box* box = launcher.boxes; box != NULL; box = box->next) {
     if (!is_watched(box) || !box->memory.is_over) continue;
     box->end.oom = 1;
     box_kill(box);
   }
+  return is_complete;
 }
 
 static int64_t now_ms(void) {
@@ -682,11 +685,11 @@ static int keep_watch(void) {
   if (launcher.next_look_ms == 0) {
     launcher.next_look_ms = now + WATCHDOG_MS;
   } else if (now >= launcher.next_look_ms) {
-    look_at_memory();
+    bool is_complete = look_at_memory();
     int64_t took = now_ms() - now;
     /* The boxes of others wait while we look: half of the time is theirs. */
     launcher.next_look_ms =
-        now + (took > WATCHDOG_MS / 2 ? 2 * took : WATCHDOG_MS);
+        now + (is_complete && took < WATCHDOG_MS / 2 ? WATCHDOG_MS : 2 * took);
     now += took;
   }
   return (int)(launcher.next_look_ms - now);

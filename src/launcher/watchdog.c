@@ -10,15 +10,14 @@
  *   what is in its tmpfs mounts,
  *   memfds: its processes' descriptors that are on the kernel's own tmpfs,
  *   System V shared memory, as the box's own /proc lists it. (kernel.shmall,
- *     which would limit it, belongs to uid 0 of the namespace: boxes have none.)
- * That sum counts shared pages too often and never too rarely. Only a box for
- * which it is above the limit is looked at again, with what its pages weigh
- * when shared ones are shared out (PSS): slow, since the kernel walks the page
- * tables. In this second sum
- *   address spaces that two processes share (vfork) count once,
- *   mapped files do not count: the kernel can take their pages back,
- *   mapped shared memory and what is in tmpfs, memfds and segments are mostly
- *     the same pages: the larger of the two counts.
+ *     which would limit it, belongs to uid 0 of the namespace: boxes have
+ * none.) That sum counts shared pages too often and never too rarely. Only a
+ * box for which it is above the limit is looked at again, with what its pages
+ * weigh when shared ones are shared out (PSS): slow, since the kernel walks the
+ * page tables. In this second sum address spaces that two processes share
+ * (vfork) count once, mapped files do not count: the kernel can take their
+ * pages back, mapped shared memory and what is in tmpfs, memfds and segments
+ * are mostly the same pages: the larger of the two counts.
  *
  * What it does not see: memory that nothing but a mapping holds which nobody
  * touched after a fork, memfds on their way through a socket, and page tables,
@@ -37,6 +36,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 
 #include "common/fd.h"
 #include "common/sys.h"
@@ -49,11 +49,16 @@
 #define MEMFDS_MAX 8192
 /* Address spaces that one is compared with. */
 #define SPACES_MAX 256
+/* How long one box is weighed in one look. 255 processes that share 500 MiB
+ * take more than a second, in which nobody else would be served: the next look
+ * goes on with the rest. */
+#define WEIGH_MS 10
 
 struct process {
   pid_t id; /* of a thread that lives, if the first has ended */
   int next; /* of the same box; -1 */
   uint64_t resident;
+  uint64_t anonymous; /* of `resident`, what is in no file */
   uint32_t threads;
 };
 
@@ -106,14 +111,17 @@ static int open_proc(int dir_fd, pid_t id, const char* name) {
 }
 
 /* Bytes that are resident; 0 of what has no memory (any more). */
-static uint64_t read_resident(int dir_fd, pid_t id) {
+static uint64_t read_resident(int dir_fd, pid_t id, uint64_t* ret_anonymous) {
   char text[128];
   cleanup_fd int fd = open_proc(dir_fd, id, "statm");
   ssize_t size = fd < 0 ? -1 : RETRY(read(fd, text, sizeof text - 1));
   if (size <= 0) return 0;
   text[size] = '\0';
-  const char* resident = strchr(text, ' ');
-  return resident == NULL ? 0 : strtoull(resident, NULL, 10) * dog.page_size;
+  unsigned long long resident, in_files;
+  if (sscanf(text, "%*s %llu %llu", &resident, &in_files) != 2) return 0;
+  *ret_anonymous =
+      resident > in_files ? (resident - in_files) * dog.page_size : 0;
+  return resident * dog.page_size;
 }
 
 /* ---- Whose is which process --------------------------------------------- */
@@ -121,12 +129,12 @@ static uint64_t read_resident(int dir_fd, pid_t id) {
 struct threads {
   int seen;
   pid_t id;
-  uint64_t resident;
+  uint64_t resident, anonymous;
 };
 
 static bool find_living_thread(int task_fd, int number, void* data) {
   struct threads* threads = data;
-  threads->resident = read_resident(task_fd, number);
+  threads->resident = read_resident(task_fd, number, &threads->anonymous);
   threads->id = number;
   return threads->resident == 0 && ++threads->seen < THREADS_MAX;
 }
@@ -151,7 +159,7 @@ static bool add_process(int proc_fd, int number, void* data) {
   }
   struct process* process = &dog.processes[dog.count];
   *process = (struct process){.id = number, .next = box->first};
-  process->resident = read_resident(proc_fd, number);
+  process->resident = read_resident(proc_fd, number, &process->anonymous);
   (void)snprintf(path, sizeof path, "%d/task", number);
   if (fstatat(proc_fd, path, &info, 0) == 0 && info.st_nlink > 2)
     process->threads = (uint32_t)info.st_nlink - 2;
@@ -164,6 +172,7 @@ static bool add_process(int proc_fd, int number, void* data) {
     if (threads.resident != 0) {
       process->id = threads.id;
       process->resident = threads.resident;
+      process->anonymous = threads.anonymous;
     }
   }
   box->first = dog.count++;
@@ -209,8 +218,7 @@ static uint64_t segment_bytes(int shm_fd) {
   off_t at = 0;
   for (bool is_heading = true;;) {
     ssize_t size =
-        shm_fd < 0 ? 0
-                   : RETRY(pread(shm_fd, text + kept, 4096 - kept, at));
+        shm_fd < 0 ? 0 : RETRY(pread(shm_fd, text + kept, 4096 - kept, at));
     if (size <= 0) return sum;
     at += size;
     text[kept + (size_t)size] = '\0';
@@ -331,40 +339,81 @@ static struct weight weigh(int proc_fd, const struct process* process) {
                          .shared = read_kib(text, "\nPss_Shmem:")};
 }
 
-static bool has_own_memory(const struct watchdog_box* box, int index) {
+/* Compared with older processes only, right before it is weighed: a child of
+ * vfork that executes something meanwhile must not make its parent's memory
+ * count twice. */
+static bool has_own_memory(int index) {
   int compared = 0;
-  for (int i = box->first; i != index && compared < SPACES_MAX;
+  for (int i = dog.processes[index].next; i >= 0 && compared < SPACES_MAX;
        i = dog.processes[i].next, compared++)
     if (is_same(dog.processes[i].id, dog.processes[index].id, KCMP_VM))
       return false;
   return true;
 }
 
-static bool is_heavier(const struct watchdog_box* box, int proc_fd,
-                       uint64_t files) {
-  struct weight sum = {0};
-  for (int i = box->first; i >= 0; i = dog.processes[i].next) {
-    if (dog.processes[i].resident == 0 || !has_own_memory(box, i)) continue;
-    struct weight one = weigh(proc_fd, &dog.processes[i]);
-    sum.anonymous += one.anonymous;
-    sum.shared += one.shared;
-    uint64_t most = sum.shared > files ? sum.shared : files;
-    if (sum.anonymous + most > box->limit_bytes) return true;
-  }
-  return files > box->limit_bytes;
+static int64_t now_ms(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-void watchdog_look(struct watchdog_box* boxes) {
+static void weigh_anew(struct watchdog_box* box) {
+  box->weighed = 0;
+  box->anonymous = box->shared = 0;
+}
+
+static bool is_heavier(struct watchdog_box* box, int proc_fd, uint64_t files) {
+  int64_t end = now_ms() + WEIGH_MS;
+  for (int i = box->first; i >= 0; i = dog.processes[i].next) {
+    const struct process* process = &dog.processes[i];
+    if (process->resident == 0 ||
+        (box->weighed != 0 && process->id >= box->weighed) ||
+        !has_own_memory(i))
+      continue;
+    struct weight one = weigh(proc_fd, process);
+    box->anonymous += one.anonymous;
+    box->shared += one.shared;
+    uint64_t most = box->shared > files ? box->shared : files;
+    if (box->anonymous + most > box->limit_bytes) return true;
+    if (now_ms() < end) continue;
+    box->weighed = process->id;
+    return false;
+  }
+  weigh_anew(box);
+  return false;
+}
+
+bool watchdog_look(struct watchdog_box* boxes) {
   cleanup_fd int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (proc_fd < 0 || !start()) return; /* the next look may have room */
+  if (proc_fd < 0 || !start()) return true; /* the next look may have room */
   find_processes(boxes, proc_fd);
+  bool is_complete = true;
   for (struct watchdog_box* box = boxes; box != NULL; box = box->next) {
     uint64_t files = tmpfs_bytes(proc_fd, box->init) +
                      segment_bytes(box->shm_fd) + memfd_bytes(box, proc_fd);
-    uint64_t resident = 0;
-    for (int i = box->first; i >= 0; i = dog.processes[i].next)
-      resident += dog.processes[i].resident;
-    box->is_over = resident + files > box->limit_bytes &&
-                   is_heavier(box, proc_fd, files);
+    uint64_t most = 0, sum = files;
+    for (int i = box->first; i >= 0; i = dog.processes[i].next) {
+      sum += dog.processes[i].resident;
+      if (dog.processes[i].anonymous > most) most = dog.processes[i].anonymous;
+    }
+    if (sum <= box->limit_bytes) {
+      weigh_anew(box);
+      box->is_suspect = false;
+      continue;
+    }
+    /* What one process has is different pages: no need to weigh them all. */
+    if (most + files > box->limit_bytes) {
+      box->is_over = true;
+      continue;
+    }
+    bool is_heavy = is_heavier(box, proc_fd, files);
+    /* Processes that end while they are weighed leave their share to those that
+     * are weighed after them: it takes two weighings to find a box too heavy.
+     */
+    box->is_over = is_heavy && box->is_suspect;
+    if (is_heavy) weigh_anew(box);
+    if (is_heavy || box->weighed == 0) box->is_suspect = is_heavy;
+    if (!box->is_over && (is_heavy || box->weighed != 0)) is_complete = false;
   }
+  return is_complete;
 }

@@ -314,5 +314,5 @@ test('the root of a user namespace with one id is a plain user', async () => {
     script,
   ]);
   assert.equal(stderr, '');
-  assert.deepEqual(JSON.parse(stdout), [0, '1000\n', 'none']);
+  assert.deepEqual(JSON.parse(stdout), [0, '1000\n', 'watchdog']);
 });

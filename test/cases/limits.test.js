@@ -4,13 +4,16 @@
 // Row P26 of the public cases; limits, what is in force of them, and faults.
 //
 // As root, with cgroup v1, all limits are the kernel's. A plain user, and root
-// elsewhere, has until "2 of 4" the count of processes only; the tests say so.
+// elsewhere, has until "2 of 4" the count of processes by the kernel, memory by
+// a watchdog and processor time not at all; the tests say so.
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const {
   descendants,
+  eventually,
   hasCgroups,
+  isRoot,
   open,
   test,
   timeScale,
@@ -18,18 +21,19 @@ const {
 const { forms } = require('../helpers/forms.js');
 const { askScript } = require('../helpers/host-script.js');
 
-const needsCgroup =
-  'by design: without a cgroup memory and cpus are not limited';
+const needsCgroup = 'by design: without a cgroup cpus are not limited';
 
 // ---- P26 -------------------------------------------------------------------
 
+// A watchdog cannot see what was only there between two of its looks.
+const hold = hasCgroups ? '' : 'import time; time.sleep(0.2)';
 const touchMib = (mib) => `b = bytearray(${mib} * 2**20)
 for i in range(0, len(b), 4096): b[i] = 1
+${hold}
 print('done')`;
 
 for (const { name, begin } of forms) {
   test(`P26 memory above the limit is fault "oom" and below it none ${name}`, async (t) => {
-    if (!hasCgroups) return t.skip(needsCgroup);
     const sandbox = await open(t, { memoryMb: 128 });
     const runBelow = await begin(sandbox);
     const below = await runBelow(touchMib(40));
@@ -50,7 +54,6 @@ for (const { name, begin } of forms) {
 }
 
 test('P26 a Kernel that ran out of memory is dead, and says why', async (t) => {
-  if (!hasCgroups) return t.skip(needsCgroup);
   const kernel = await (await open(t, { memoryMb: 128 })).kernel();
   await kernel.runCode(touchMib(400));
   await assert.rejects(kernel.runCode('1'), {
@@ -60,8 +63,7 @@ test('P26 a Kernel that ran out of memory is dead, and says why', async (t) => {
 });
 
 test('P26 without a memory limit in force the same code ends well', async (t) => {
-  if (hasCgroups) return t.skip('by design: the limit is in force here');
-  const sandbox = await open(t, { memoryMb: 128 });
+  const sandbox = await open(t, { memoryMb: 128, enforceLimits: false });
   assert.equal(sandbox.limits.memoryMb, 'none');
   const result = await sandbox.runCode(touchMib(400));
   assert.equal(result.stdout, 'done\n');
@@ -69,7 +71,6 @@ test('P26 without a memory limit in force the same code ends well', async (t) =>
 });
 
 test('oom in a child that nobody waits for is fault "oom" of the box', async (t) => {
-  if (!hasCgroups) return t.skip(needsCgroup);
   const sandbox = await open(t, { memoryMb: 64 });
   // The kernel kills the child only; the box goes with it.
   const result = await sandbox.runCode(`import os, time
@@ -81,7 +82,6 @@ time.sleep(20)`);
 });
 
 test('files in /tmp, home and /dev/shm count as memory', async (t) => {
-  if (!hasCgroups) return t.skip(needsCgroup);
   const sandbox = await open(t, { memoryMb: 64 });
   for (const folder of ['/tmp', '/home/user', '/dev/shm']) {
     const result = await sandbox.runCode(
@@ -92,6 +92,101 @@ test('files in /tmp, home and /dev/shm count as memory', async (t) => {
     const isFull = result.stdout === 'rc=1\n' && result.fault === null;
     assert.ok(isFull || result.fault?.type === 'oom', folder);
   }
+});
+
+// What a box can hold without any of its processes showing it.
+const hiddenMemory = {
+  'in a memfd': `import os
+fd = os.memfd_create('x')
+for _ in range(MIB): os.write(fd, bytes(2**20))`,
+  'in a memfd of a thread with descriptors of its own': `import ctypes, os, threading
+def hold():
+    assert ctypes.CDLL(None).unshare(0x400) == 0  # CLONE_FILES
+    fd = os.memfd_create('x')
+    for _ in range(MIB): os.write(fd, bytes(2**20))
+    ready.set()
+    time.sleep(60)
+import time
+ready = threading.Event()
+threading.Thread(target=hold, daemon=True).start()
+ready.wait()`,
+  'in a System V segment that is not attached': `import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+key = libc.shmget(0, MIB * 2**20, 0o1600)
+at = libc.shmat(key, None, 0)
+ctypes.memset(at, 1, MIB * 2**20)
+libc.shmdt(ctypes.c_void_p(at))`,
+  'in a process whose first thread has ended': `import ctypes, os, threading, time
+def hold():
+    time.sleep(0.1)
+    b = b'x' * (MIB * 2**20)
+    time.sleep(1)
+    print('done', flush=True)
+    os._exit(0)
+threading.Thread(target=hold).start()
+libc = ctypes.CDLL(None)
+libc.pthread_exit(None)`,
+};
+for (const [name, code] of Object.entries(hiddenMemory)) {
+  test(`memory ${name} counts`, async (t) => {
+    const sandbox = await open(t, { memoryMb: 128 });
+    const holdMib = (mib) =>
+      sandbox.runCode(
+        `${code.replaceAll('MIB', mib)}
+import time; time.sleep(1); print('done')`,
+      );
+    const [below, above] = await Promise.all([holdMib(40), holdMib(160)]);
+    assert.equal(below.fault, null);
+    assert.equal(below.stdout, 'done\n', below.stderr);
+    assert.equal(above.fault?.type, 'oom', above.stdout + above.stderr);
+  });
+}
+
+test('memory that processes share counts once', async (t) => {
+  const sandbox = await open(t, { memoryMb: 128 });
+  // Six times 60 MiB resident: of one file, which /dev/shm holds, of private
+  // pages that were forked, and of one address space.
+  const result = await sandbox.runCode(`import mmap, os, time
+b = b'x' * (30 * 2**20)
+with open('/dev/shm/x', 'wb+') as file:
+    file.truncate(30 * 2**20)
+    shared = mmap.mmap(file.fileno(), 30 * 2**20)
+for at in range(0, len(shared), 4096): shared[at] = 1
+for _ in range(5):
+    if os.fork() == 0:
+        for at in range(0, len(shared), 4096): shared[at]
+        time.sleep(0.6)
+        os._exit(0)
+for _ in range(5): os.wait()
+import subprocess
+for _ in range(100): subprocess.run(['true'])
+print('done')`);
+  assert.equal(result.fault, null);
+  assert.equal(result.stdout, 'done\n', result.stderr);
+});
+
+test('nothing wakes the launcher while no box runs', async (t) => {
+  const sandbox = await open(t);
+  await sandbox.run(['sleep', '0.2']);
+  const launcher = descendants().find(
+    ({ pid }) =>
+      fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8') ===
+      `glovebox-launcher\0launcher\0${isRoot ? 'rooted' : 'plain'}\0`,
+  );
+  const wakeUps = () =>
+    Number(
+      /^voluntary_ctxt_switches:\t(\d+)$/m.exec(
+        fs.readFileSync(`/proc/${launcher.pid}/status`, 'utf8'),
+      )[1],
+    );
+  // Once its ready boxes are made. What is measured is a time, so it is waited.
+  const inOneSecond = async () => {
+    const before = wakeUps();
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    return wakeUps() - before;
+  };
+  await eventually(async () => (await inOneSecond()) === 0, 'it wakes up');
 });
 
 // ---- Timeouts --------------------------------------------------------------
@@ -225,7 +320,7 @@ test('sandbox.limits says what this host enforces for this user', async (t) => {
     { ...sandbox.limits },
     hasCgroups
       ? { memoryMb: 'kernel', pids: 'kernel', cpus: 'kernel' }
-      : { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+      : { memoryMb: 'watchdog', pids: 'kernel', cpus: 'none' },
   );
   assert.ok(Object.isFrozen(sandbox.limits));
 });
@@ -273,6 +368,29 @@ import sys; sys.stdin.read(); import time; time.sleep(0.5)`;
   };
   assert.doesNotMatch(await cgroupsOf(sandbox), /gbx-/);
   if (hasCgroups) assert.match(await cgroupsOf(await open(t)), /gbx-/);
+});
+
+test('requireLimits refuses where a limit is not the kernel’s, by name', async (t) => {
+  const pids = await open(t, {
+    requireLimits: true,
+    memoryMb: null,
+    pids: 20,
+  });
+  assert.equal((await pids.run(['true'])).success, true);
+  const all = { requireLimits: true, memoryMb: 64, pids: 20, cpus: 1 };
+  if (hasCgroups) {
+    const sandbox = await open(t, all);
+    assert.equal((await sandbox.run(['true'])).success, true);
+  } else {
+    await assert.rejects(open(t, all), {
+      code: 'ERR_SANDBOX_LIMIT',
+      message: /memoryMb \(watchdog\), cpus \(none\)/,
+    });
+  }
+  await assert.rejects(open(t, { ...all, enforceLimits: false }), {
+    code: 'ERR_SANDBOX_LIMIT',
+    message: /memoryMb \(none\), cpus \(none\).*enforceLimits/,
+  });
 });
 
 // ---- pids ------------------------------------------------------------------

@@ -21,7 +21,7 @@ enum options {
 
 enum piece {
   PIECE_SIZE = 0x3f,
-  PIECE_LARGE = 0x40,       /* times 32 */
+  PIECE_LARGE = 0x40,       /* times 128: more than one read takes away */
   PIECE_SMALL_SHARE = 0x80, /* read it in many turns */
 };
 
@@ -124,7 +124,7 @@ static bool read_frames(struct gbx__control* control, struct decoder* decoder,
 /* The length of the piece that begins at data[0], without that byte. */
 static size_t piece_length(const uint8_t* data, size_t size) {
   size_t length = data[0] & PIECE_SIZE;
-  if ((data[0] & PIECE_LARGE) != 0) length *= 32;
+  if ((data[0] & PIECE_LARGE) != 0) length *= 128;
   return length < size - 1 ? length : size - 1;
 }
 

@@ -92,14 +92,24 @@ const control = {
     frame(RESULT, 'x'.repeat(90)),
     done,
   ),
+  'too-many-results': inPieces(1, 9, {}, ...Array(5).fill(frame(RESULT, 'r'))),
   'two-dones': inPieces(0, 30, {}, done, done, plain),
   cells: inPieces(3, 11, {}, done, plain, plain, plain, plain, done, plain),
   'huge-and-missing': inPieces(0, 63, {}, frame(RESULT, 'abc', 64 << 20)),
   'huger-than-allowed': inPieces(0, 63, {}, frame(RESULT, '', (64 << 20) + 1)),
+  // Dropped, and larger than what is read away at once.
+  'large-and-dropped': Buffer.concat([
+    Buffer.from([1, 8]),
+    u32(63 * 128, RESULT),
+    Buffer.from([0x40 | 63]),
+    Buffer.alloc(63 * 128, 'z'),
+    Buffer.from([done.length]),
+    done,
+  ]),
   'unknown-type': inPieces(0, 63, {}, plain, frame(1, 'x')),
   'large-piece': Buffer.concat([
-    Buffer.from([0, 0x40 | 40]),
-    frame(RESULT, 'y'.repeat(1200)),
+    Buffer.from([0, 0x40 | 10]),
+    frame(RESULT, 'y'.repeat(1280 - 8)),
     Buffer.from([27]),
     done,
   ]),
@@ -130,6 +140,8 @@ const root = {
   'cut-off': entry(4, '/etc/hosts', '', 'localhost').subarray(0, -3),
   'no-end-of-target': Buffer.concat([u32(1, 4, 1, 0), Buffer.from('/abcd')]),
   'nul-in-target': Buffer.concat([u32(1, 6, 1, 0), text('/a', 'bc', '')]),
+  'target-beyond-the-end': Buffer.concat([u32(1, 9, 1, 0), text('/a')]),
+  'source-beyond-the-end': Buffer.concat([u32(2, 3, 64, 0), text('/a', 'b')]),
   'sizes-that-wrap': Buffer.concat([u32(4, 2, 1, 0xffffffff), text('/', '')]),
 };
 

@@ -66,8 +66,8 @@ test('requireLimits refuses what is not the kernel’s, and closes the session',
     { ...refused, message: /Leave enforceLimits: false out/ },
   );
   assert.deepEqual(
-    sessions.map(({ closed }) => closed),
-    [true, true],
+    sessions.map(({ closeCount }) => closeCount),
+    [1, 1],
   );
 
   // What was wrong may be put right.

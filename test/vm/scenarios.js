@@ -17,20 +17,22 @@ const loginOf = (user) => (command) => [
   command.map(quote).join(' '),
 ];
 
+// TODO(#3): everywhere, while there is no rung for cgroup v2.
+const withoutCgroup = { memoryMb: 'watchdog', pids: 'kernel', cpus: 'none' };
+
 /**
  * The ways in which Node is started, and what is in force of limits in each.
  *
- * TODO(#3): these are the limits without the rungs of cgroup v2. With them,
- * all of `login`, `scope`, `root` and `rootScope` are "kernel"; `service`, which
- * has neither a manager to ask nor a cgroup to write to, has the watchdog:
- * {memoryMb: "watchdog", pids: "kernel", cpus: "none"}.
+ * With the rungs of cgroup v2, `login`, `scope`, `root` and `rootScope` are to be
+ * {memoryMb: "kernel", pids: "kernel", cpus: "kernel"}. `service` stays as it is:
+ * it has neither a manager to ask nor a cgroup of its own.
  */
 const ways = {
   // As from a terminal or ssh: a session of its own, and a service manager.
   login: {
     user: 'plain',
     start: loginOf('plain'),
-    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+    limits: withoutCgroup,
   },
   // In a cgroup that the manager has handed over to Node already.
   scope: {
@@ -40,7 +42,7 @@ const ways = {
         ...['systemd-run', '--user', '--scope', '--quiet'],
         ...['--property=Delegate=yes', '--', ...command],
       ]),
-    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+    limits: withoutCgroup,
   },
   // As from a system service or cron: no session, no manager.
   service: {
@@ -49,13 +51,13 @@ const ways = {
       ...['setpriv', '--reuid=lone', '--regid=lone', '--init-groups'],
       ...['--reset-env', '--', ...command],
     ],
-    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+    limits: withoutCgroup,
   },
   // As a system service that is root's.
   root: {
     user: 'root',
     start: (command) => command,
-    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+    limits: withoutCgroup,
   },
   // As in a container: a cgroup whose subtree belongs to Node.
   rootScope: {
@@ -64,7 +66,7 @@ const ways = {
       ...['systemd-run', '--scope', '--quiet'],
       ...['--property=Delegate=yes', '--', ...command],
     ],
-    limits: { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+    limits: withoutCgroup,
   },
 };
 
