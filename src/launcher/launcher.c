@@ -30,9 +30,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,18 +47,12 @@
 #include "common/fd.h"
 #include "common/sys.h"
 #include "launcher/box.h"
-#include "launcher/caps.h"
 #include "launcher/mount.h"
 #include "launcher/root.h"
 #include "launcher/tree.h"
 
 /* Ready boxes per root. A burst makes its own. */
 #define READY_BOXES 2
-
-/* In our mount namespace only: here workspaces are kept attached, because a
- * tree can be cloned per box only from where it is attached. */
-#define WORKSPACE_SHELF      "/sys"
-#define WORKSPACE_SHELF_SIZE (256u << 20) /* a folder for each: 65,000 */
 
 /* What ready boxes are made for: the defaults of lib/options.js. A run with
  * other limits has them changed before GO. */
@@ -87,70 +79,6 @@ static struct {
   uint32_t next_leaf;
   int64_t next_look_ms; /* of the watchdog; 0: nothing to look at */
 } launcher = {.epoll_fd = -1, .signal_fd = -1, .next_leaf = 1};
-
-/* ---- Before the exec -------------------------------------------------- */
-
-static void fail_start(const struct gbx_err* err) __attribute__((noreturn));
-static void fail_start(const struct gbx_err* err) {
-  struct gbx_msg_result message = {.err = *err};
-  GBX_MSG_INIT(&message, GBX_M_FAILED, 0);
-  (void)gbx_msg_send(GBX_FD_ENGINE, &message.head, NULL, 0);
-  _exit(1);
-}
-
-/* From Node's user to the box's: 1000 inside, an id outside that owns nothing.
- * As a plain user we are that already, by the map. */
-static int become_box_user(struct gbx_err* err) {
-  if (setgroups(0, NULL) < 0)
-    return gbx_fail(err, GBX_E_START, errno, "setgroups", "none");
-  /* The change of uid would take all capabilities. */
-  if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
-    return gbx_fail(err, GBX_E_START, errno, "PR_SET_KEEPCAPS", "1");
-  if (setresgid(1000, 1000, 1000) < 0 || setresuid(1000, 1000, 1000) < 0)
-    return gbx_fail(err, GBX_E_START, errno, "setresuid", "1000");
-  return 0;
-}
-
-static int leave_host_mounts(struct gbx_err* err) {
-  /* Slave, not private: what the host mounts later must be seen, or a
-   * workspace there would be missing; nothing of ours goes back. */
-  if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
-    return gbx_fail(err, GBX_E_START, errno, "mount slave", "/");
-  if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) <
-      0)
-    return gbx_fail(err, GBX_E_START, errno, "mount proc",
-                    "/proc of the launcher");
-  int result = mount_tmpfs(WORKSPACE_SHELF, 0700, WORKSPACE_SHELF_SIZE, err);
-  if (result < 0) err->code = GBX_E_START;
-  return result;
-}
-
-/* What an epoll watches is counted for the user who made it. Ours is Node's,
- * while we still are that: a box that watches as much as the boxes' user may
- * would keep us from watching, and so from making, any other. */
-static int open_epoll(struct gbx_err* err) {
-  int fd = epoll_create1(0);
-  if (fd == GBX_FD_EPOLL) return 0;
-  if (fd < 0 || dup2(fd, GBX_FD_EPOLL) < 0)
-    return gbx_fail(err, GBX_E_START, errno, "epoll_create1", "launcher");
-  (void)close(fd);
-  return 0;
-}
-
-void launcher_enter(int exe_fd, int rooted) {
-  struct gbx_err err = {0};
-  if (open_epoll(&err) < 0 || (rooted && become_box_user(&err) < 0) ||
-      caps_keep_over_exec(&err) < 0 || leave_host_mounts(&err) < 0)
-    fail_start(&err);
-  /* Executed anew inside the user namespace, so that our memory belongs to it:
-   * only then can we open /proc/<init>/ns of a non-dumpable child. */
-  char* argv[] = {"glovebox-launcher", "launcher", rooted ? "rooted" : "plain",
-                  NULL};
-  char* envp[] = {NULL};
-  (void)sys_execveat(exe_fd, argv, envp);
-  (void)gbx_fail(&err, GBX_E_START, errno, "execveat", "launcher");
-  fail_start(&err);
-}
 
 /* ---- Messages --------------------------------------------------------- */
 
@@ -713,7 +641,7 @@ static void configure(const struct gbx_msg_config* config,
   if (fds->count < 2 || map_filter(fds->fd[0], &launcher.payload_filter) < 0 ||
       map_filter(fds->fd[1], &launcher.init_filter) < 0) {
     (void)gbx_fail(&err, GBX_E_START, EBADMSG, "config", "no filters");
-    fail_start(&err);
+    launcher_fail_start(&err);
   }
   launcher.notify = config->notify != 0;
   launcher.leaves = config->leaves != 0;
@@ -763,7 +691,7 @@ static void serve(void) {
   if (watch(GBX_FD_ENGINE, &engine_mark, &err) < 0 ||
       watch(GBX_FD_PEER, &keeper_mark, &err) < 0 ||
       watch(launcher.signal_fd, &signal_mark, &err) < 0)
-    fail_start(&err);
+    launcher_fail_start(&err);
   int64_t quiet_since = 0; /* 0: from now on */
   while (!launcher.engine_gone) {
     struct root* wanting = root_that_wants_a_box();
@@ -814,7 +742,7 @@ int launcher_main(const char* mode) {
    * before this line, its end of the socket is closed and serve() sees that. */
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
     (void)gbx_fail(&err, GBX_E_START, errno, "PR_SET_PDEATHSIG", "SIGKILL");
-    fail_start(&err);
+    launcher_fail_start(&err);
   }
   sigset_t child;
   (void)sigemptyset(&child);
@@ -824,7 +752,7 @@ int launcher_main(const char* mode) {
   launcher.epoll_fd = GBX_FD_EPOLL;
   if (launcher.signal_fd < 0) {
     (void)gbx_fail(&err, GBX_E_START, errno, "signalfd", "launcher");
-    fail_start(&err);
+    launcher_fail_start(&err);
   }
   serve();
   return 0; /* the kernel kills every box with its pid namespace */
