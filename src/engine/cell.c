@@ -81,7 +81,7 @@ static void scanned_cell(struct gbx__work* work) {
   struct gbx_run* run = gbx__run_end_scan(work);
   if (run->state == RUN_ENDED)
     gbx__run_conclude(run);
-  else
+  else if (!run->killed) /* or its END reports the cell */
     send_cell(run);
 }
 
@@ -112,7 +112,8 @@ static void compared_cell(struct gbx__work* work) {
 /* DONE came. The cell has what is in the pipes at this moment. */
 void gbx__cell_finish(struct gbx_run* run) {
   if (run->state == RUN_ENDED) return; /* gbx__run_conclude() reports it */
-  (void)uv_timer_stop(run->timer);
+  /* Once killed, the timer holds the patience for the run's end. */
+  if (!run->killed) (void)uv_timer_stop(run->timer);
   gbx__run_poll_output(run, false);
   if (run->control.poll != NULL) (void)uv_poll_stop(run->control.poll);
   for (int i = 0; i < 2; i++) {

@@ -143,6 +143,7 @@ int gbx_engine_new(const struct gbx_engine_options* options,
     return gbx_fail(err, GBX_E_START, ENAMETOOLONG, "launcher", "its path");
   }
   engine->last_task = &engine->first_task;
+  engine->last_run = &engine->runs;
   engine->next_id = 1;
   gbx__client_init(&engine->client);
   int result = gbx__pool_init(&engine->pool);

@@ -214,8 +214,8 @@ struct gbx_run_events {
   void (*on_output)(void* data);
   void (*on_frame)(void* data, enum gbx_frame type, const uint8_t* body,
                    size_t size);
-  /* One per gbx_run_cell, in order. err: GBX_E_KERNEL_DEAD, GBX_E_PROTOCOL,
-   * GBX_E_CLOSED; result is then NULL. */
+  /* One per gbx_run_cell, in order; none for a cell that came after on_end.
+   * err: GBX_E_KERNEL_DEAD, or what on_end will get; result is then NULL. */
   void (*on_cell)(void* data, void* cell_data, const struct gbx_err* err,
                   const struct gbx_cell_result* result);
   /* err: the sandbox failed (GBX_E_SETUP, _DIED, _CLOSED, _ABORTED, ...);

@@ -133,7 +133,7 @@ struct gbx_engine {
 
   struct gbx__client client;
   struct gbx_session* sessions;
-  struct gbx_run* runs;
+  struct gbx_run *runs, **last_run; /* in the order in which they start */
   uint32_t starting; /* runs that the launcher has not started yet */
   bool advancing;    /* gbx__runs_advance is at work */
   uint32_t next_id;  /* protected by `mutex` */

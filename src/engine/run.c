@@ -266,6 +266,7 @@ void gbx__run_conclude(struct gbx_run* run) {
   while (*at != run)
     at = &(*at)->next;
   *at = run->next;
+  if (run->next == NULL) engine->last_run = at;
 
   const struct gbx_err* failure = find_failure(run);
   gbx__cells_report(run, failure);

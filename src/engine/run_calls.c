@@ -30,10 +30,8 @@ static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
     gbx__run_free(run);
     return;
   }
-  struct gbx_run** at = &engine->runs;
-  while (*at != NULL)
-    at = &(*at)->next;
-  *at = run;
+  *engine->last_run = run;
+  engine->last_run = &run->next;
   if (run->session->attach == ATTACHED)
     gbx__runs_advance(engine);
   else

@@ -88,7 +88,8 @@ static void remove_stale_leaves(const char* parent) {
     if (sscanf(entry->d_name, "gbx-%*d-%ld-", &keeper_pid) != 1) continue;
     if (keeper_pid <= 0 || kill((pid_t)keeper_pid, 0) == 0 || errno != ESRCH)
       continue;
-    /* Fails while its last processes die: the next keeper tries again. */
+    /* Fails while its last processes die: tried again at our own end, and by
+     * the next keeper. */
     (void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
   }
   (void)closedir(dir);
@@ -319,5 +320,6 @@ void cgroup_remove_all(const struct cgroup* cgroup) {
       }
     }
     (void)closedir(dir);
+    remove_stale_leaves(cgroup->parent[i]);
   }
 }
