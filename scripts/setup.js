@@ -2,7 +2,7 @@
 'use strict';
 
 // Brings a clone to where it can run: Debian packages, npm packages, build.
-//   node scripts/setup.js build|test|bench|fuzz|ci
+//   node scripts/setup.js build|test|bench|vm|fuzz|ci
 // Does only what is missing and says so; costs a few milliseconds when nothing
 // is. Runs in a fresh clone, so it needs nothing but Node.
 
@@ -16,10 +16,17 @@ const root = path.join(__dirname, '..');
 const buildPackages = ['g++', 'make', 'python3', 'libseccomp-dev'];
 const testPackages = [...buildPackages, 'python3-matplotlib', 'python3-pandas'];
 const fuzzPackages = ['clang', 'libclang-rt-14-dev'];
+const machinePackages = [
+  'debian-archive-keyring',
+  'e2fsprogs',
+  'mmdebstrap',
+  'qemu-system-x86',
+];
 const levels = {
   build: buildPackages,
   test: testPackages,
   bench: [...buildPackages, 'bubblewrap'],
+  vm: [...buildPackages, ...machinePackages],
   fuzz: [...buildPackages, ...fuzzPackages],
   ci: [...testPackages, ...fuzzPackages, 'clang-format'],
 };
