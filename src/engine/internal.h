@@ -90,6 +90,8 @@ struct gbx__client {
   int keeper_pidfd, keeper_fd, launcher_fd;
   uv_poll_t *keeper_end, *keeper_poll, *launcher_poll;
   uv_timer_t* start_timer;
+  uv_timer_t* silence_timer; /* runs while an answer may be owed; lives on */
+  bool heard;                /* from the launcher since it was started */
   bool keeper_up, launcher_up;
   bool was_up;                         /* the pair that ended had come up */
   uint32_t controllers;                /* enum gbx_controllers */
@@ -182,6 +184,8 @@ extern const struct gbx_err gbx__session_closed;
 
 /* Whether a session waits for the launcher, or with `all` is open at all. */
 bool gbx__sessions_wait(const struct gbx_engine* engine, bool all);
+/* Whether the launcher owes an answer. */
+bool gbx__sessions_await(const struct gbx_engine* engine);
 /* A keeper runs: it is told of all temporary workspaces. */
 void gbx__sessions_client_starts(struct gbx_engine* engine);
 /* The launcher can be asked: all sessions attach themselves. */

@@ -19,6 +19,8 @@
 /* Namespaces, maps and one exec: milliseconds. Something that takes this long
  * will not come any more. */
 #define START_TIMEOUT_MS 10000
+/* The same, where it may have a slow disk or many boxes to look after. */
+#define SILENCE_MS 30000
 
 void gbx__client_init(struct gbx__client* client) {
   memset(client, 0, sizeof *client);
@@ -32,6 +34,46 @@ static void lose(struct gbx_engine* engine, const char* who) {
                  engine->client.state == CLIENT_UP ? GBX_E_DIED : GBX_E_START,
                  EPIPE, who, "ended unexpectedly");
   gbx__client_stop(engine, &err);
+}
+
+/* ---- Silence ----------------------------------------------------------- */
+
+/* Deadlines end runs that the launcher has started. What waits for one of its
+ * answers - an open, the start of a kernel - would wait for ever for a launcher
+ * that hangs. Nothing ticks while nothing is owed. */
+static void expect_answer(struct gbx_engine* engine);
+
+static void on_silence(uv_timer_t* timer) {
+  struct gbx_engine* engine = timer->data;
+  struct gbx__client* client = &engine->client;
+  struct gbx_err err = {0};
+  bool is_down = client->state == CLIENT_DOWN;
+  bool is_owed =
+      is_down ? gbx__sessions_wait(engine, false) : gbx__sessions_await(engine);
+  if (engine->closing || !is_owed) return;
+  if (client->heard) {
+    expect_answer(engine);
+  } else if (is_down) {
+    (void)gbx_fail(&err, GBX_E_START, ETIMEDOUT, "keeper",
+                   "the last one still cleans up after %d s",
+                   SILENCE_MS / 1000);
+    /* What it has not removed yet the next one will. */
+    (void)sys_pidfd_kill(client->keeper_pidfd, SIGKILL);
+    gbx__sessions_client_lost(engine, &err);
+  } else {
+    (void)gbx_fail(&err, GBX_E_DIED, ETIMEDOUT, "launcher",
+                   "no answer for %d s", SILENCE_MS / 1000);
+    gbx__client_stop(engine, &err);
+  }
+}
+
+static void expect_answer(struct gbx_engine* engine) {
+  struct gbx__client* client = &engine->client;
+  if (client->silence_timer == NULL ||
+      uv_is_active((uv_handle_t*)client->silence_timer))
+    return;
+  client->heard = false;
+  (void)uv_timer_start(client->silence_timer, on_silence, SILENCE_MS, 0);
 }
 
 /* ---- Sending ----------------------------------------------------------- */
@@ -79,6 +121,11 @@ static void drop_first(struct gbx__client* client) {
   free(item);
 }
 
+static bool is_question(const struct gbx_msg_head* message) {
+  return message->type == GBX_M_ROOT || message->type == GBX_M_WORKSPACE ||
+         message->type == GBX_M_RUN;
+}
+
 /* The launcher is gone, which shows as the end of its socket and fails whatever
  * waits for it: more than a failure to send would say. */
 static bool is_end(int result) {
@@ -89,6 +136,7 @@ int gbx__client_send(struct gbx_engine* engine,
                      const struct gbx_msg_head* message, const int* fds,
                      int count) {
   struct gbx__client* client = &engine->client;
+  if (is_question(message)) expect_answer(engine);
   int result = -EAGAIN;
   if (client->first == NULL)
     result = gbx_msg_send(client->launcher_fd, message, fds, count);
@@ -241,6 +289,7 @@ static void on_launcher(uv_poll_t* poll, int status, int events) {
       lose(engine, "launcher");
       return;
     }
+    client->heard = true;
     handle(engine, &message, &fds);
     gbx_fds_close(&fds);
   }
@@ -393,8 +442,18 @@ static int start(struct gbx_engine* engine, struct gbx_err* err) {
 
 void gbx__client_start(struct gbx_engine* engine) {
   struct gbx__client* client = &engine->client;
-  /* An old keeper is still cleaning up: its end starts the new one. */
-  if (client->state != CLIENT_DOWN || client->keeper_pid != 0) return;
+  if (client->state != CLIENT_DOWN) return;
+  if (client->silence_timer == NULL) {
+    client->silence_timer = gbx__timer_new(engine, engine);
+    /* An engine that ends does not wait for it. */
+    if (client->silence_timer != NULL)
+      uv_unref((uv_handle_t*)client->silence_timer);
+  }
+  if (client->keeper_pid != 0) {
+    /* An old keeper is still cleaning up: its end starts the new one. */
+    expect_answer(engine);
+    return;
+  }
   client->state = CLIENT_STARTING;
   struct gbx_err err = {0};
   if (start(engine, &err) < 0)

@@ -371,6 +371,17 @@ bool gbx__sessions_wait(const struct gbx_engine* engine, bool all) {
   return session != NULL;
 }
 
+bool gbx__sessions_await(const struct gbx_engine* engine) {
+  for (const struct gbx_session* session = engine->sessions; session != NULL;
+       session = session->next)
+    if (session->attach == ATTACHING_ROOT ||
+        session->attach == ATTACHING_WORKSPACE)
+      return true;
+  for (const struct gbx_run* run = engine->runs; run != NULL; run = run->next)
+    if (run->state == RUN_STARTING) return true;
+  return false;
+}
+
 void gbx__sessions_client_up(struct gbx_engine* engine) {
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
     struct gbx_session* next = session->next;
