@@ -96,6 +96,7 @@ struct gbx_msg_keeper_up {
   uint32_t controllers; /* enum gbx_controllers, by cgroup */
 };
 
+/* TEMP_ADD, TEMP_DROP: no longer than its path with the NUL. */
 struct gbx_msg_path {
   struct gbx_msg_head head;
   char path[PATH_MAX];
@@ -182,10 +183,14 @@ struct gbx_exec_head {
   uint32_t envc;
 };
 
-/* STARTED: one descriptor, init's pidfd. */
+/* STARTED: one descriptor, init's pidfd; none if it could not be sent. */
 struct gbx_msg_started {
   struct gbx_msg_head head;
 };
+
+/* PAYLOAD_READY and BOX_READY are a head alone. Descriptors: the listener of
+ * the payload's filter, if CONFIG said `notify`; with BOX_READY then the box's
+ * /proc/sysvipc/shm, if it has no cgroup. */
 
 /* BOX_END, as init saw it. */
 struct gbx_msg_box_end {

@@ -114,7 +114,7 @@ typedef void (*gbx_done_cb)(void* data, const struct gbx_err* err);
 
 /* Prepares the root (once per distinct list of entries) and the workspace.
  * Callback: GBX_E_START, GBX_E_SETUP, GBX_E_WORKSPACE, GBX_E_LIMIT,
- * GBX_E_UNSUPPORTED, GBX_E_CLOSED. */
+ * GBX_E_UNSUPPORTED, GBX_E_DIED, GBX_E_NO_MEMORY, GBX_E_CLOSED. */
 int gbx_session_open(struct gbx_engine* engine,
                      const struct gbx_session_options* options,
                      gbx_session_open_cb cb, void* data, struct gbx_err* err);

@@ -174,6 +174,7 @@ struct gbx_session {
   gbx_session_open_cb open_cb; /* NULL once called */
   void* open_data;
   bool closing;
+  struct gbx__task* close_task; /* NULL once gbx_session_close was called */
   gbx_done_cb close_cb;
   void* close_data;
   uint32_t pending_work; /* worker jobs that use the workspace */
@@ -300,7 +301,8 @@ struct gbx_run {
   bool has_control, kernel, track_files;
   struct gbx_bytes cell; /* without `kernel`: the one cell */
 
-  uv_mutex_t mutex; /* protects `output` and `announced`: any thread */
+  uv_mutex_t mutex; /* protects what follows up to `control`: any thread */
+  struct gbx__task* abort_task; /* so that it cannot fail; NULL once posted */
   struct gbx__capture output[2];
   bool announced; /* on_output was called and nothing taken since */
 

@@ -85,6 +85,7 @@ void gbx__run_free(struct gbx_run* run) {
     run->cells = cell->next;
     gbx__cell_free(cell);
   }
+  free(run->abort_task);
   uv_mutex_destroy(&run->mutex);
   free(run);
 }

@@ -60,6 +60,13 @@ static int make_exec_blob(const struct gbx_run_options* options,
   return 0;
 }
 
+static void perform_abort(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run != NULL) gbx__run_kill(run, WHY_ABORTED);
+  free(request);
+}
+
 int gbx_run_start(struct gbx_session* session,
                   const struct gbx_run_options* options,
                   const struct gbx_run_events* events, void* data,
@@ -94,7 +101,13 @@ int gbx_run_start(struct gbx_session* session,
     run->output[i].fd = -1;
     run->output[i].limit = (size_t)options->max_output_bytes;
   }
-  if (make_exec_blob(options, &run->blob) < 0 ||
+  struct run_task* abort_task = calloc(1, sizeof *abort_task);
+  if (abort_task != NULL) {
+    abort_task->task.perform = perform_abort;
+    abort_task->run_id = run->id;
+    run->abort_task = &abort_task->task;
+  }
+  if (abort_task == NULL || make_exec_blob(options, &run->blob) < 0 ||
       gbx__bytes_copy(options->script, &run->script) < 0 ||
       gbx__bytes_copy(options->cell, &run->cell) < 0) {
     gbx__run_free(run);
@@ -148,17 +161,10 @@ int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
   return 0;
 }
 
-static void perform_abort(struct gbx_engine* engine, struct gbx__task* task) {
-  struct run_task* request = (struct run_task*)task;
-  struct gbx_run* run = gbx__run_find(engine, request->run_id);
-  if (run != NULL) gbx__run_kill(run, WHY_ABORTED);
-  free(request);
-}
-
 void gbx_run_abort(struct gbx_run* run) {
-  struct run_task* task = calloc(1, sizeof *task);
-  if (task == NULL) return; /* it ends by its deadline */
-  task->task.perform = perform_abort;
-  task->run_id = run->id;
-  gbx__engine_post(run->engine, &task->task);
+  uv_mutex_lock(&run->mutex);
+  struct gbx__task* task = run->abort_task;
+  run->abort_task = NULL;
+  uv_mutex_unlock(&run->mutex);
+  if (task != NULL) gbx__engine_post(run->engine, task);
 }

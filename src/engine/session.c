@@ -47,6 +47,7 @@ static void free_session(struct gbx_session* session) {
   free(session->blob);
   free(session->wanted_workspace);
   free(session->temp_dir);
+  free(session->close_task);
   free(session);
 }
 
@@ -167,6 +168,14 @@ static void workspace_prepared(struct gbx__work* work) {
   free(job);
 }
 
+/* Made when the session is, since a close must not fail. */
+struct close_task {
+  struct gbx__task task;
+  uint32_t session_id;
+  gbx_done_cb cb;
+  void* data;
+};
+
 struct open_task {
   struct gbx__task task;
   struct gbx_session* session;
@@ -209,16 +218,18 @@ int gbx_session_open(struct gbx_engine* engine,
     session->blob =
         make_blob(options->entries, options->entry_count, &session->blob_size);
     session->temp_dir = strdup(options->temp_dir);
+    session->close_task = calloc(1, sizeof(struct close_task));
     if (options->workspace != NULL)
       session->wanted_workspace = strdup(options->workspace);
   }
   if (session == NULL || task == NULL || session->blob == NULL ||
-      session->temp_dir == NULL ||
+      session->temp_dir == NULL || session->close_task == NULL ||
       (options->workspace != NULL && session->wanted_workspace == NULL)) {
     if (session != NULL) {
       free(session->blob);
       free(session->temp_dir);
       free(session->wanted_workspace);
+      free(session->close_task);
     }
     free(session);
     free(task);
@@ -528,13 +539,6 @@ void gbx__session_settle(struct gbx_session* session) {
   remove_workspace(session);
 }
 
-struct close_task {
-  struct gbx__task task;
-  uint32_t session_id;
-  gbx_done_cb cb;
-  void* data;
-};
-
 static void close_session(struct gbx_engine* engine, struct gbx__task* task) {
   struct close_task* request = (struct close_task*)task;
   struct gbx_session* session = gbx__session_find(engine, request->session_id);
@@ -556,8 +560,8 @@ static void close_session(struct gbx_engine* engine, struct gbx__task* task) {
 
 void gbx_session_close(struct gbx_session* session, gbx_done_cb cb,
                        void* data) {
-  struct close_task* task = calloc(1, sizeof *task);
-  if (task == NULL) return; /* closed with the engine */
+  struct close_task* task = (struct close_task*)session->close_task;
+  session->close_task = NULL;
   task->task.perform = close_session;
   task->session_id = session->id;
   task->cb = cb;
