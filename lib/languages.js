@@ -35,15 +35,19 @@ function checkCode(code, language) {
 
 /** The body of a CELL frame. `name` is what tracebacks call the code. */
 function cellBody(code, name) {
+  // No code is shorter as JSON, and to make that of a huge one takes seconds.
+  if (code.length > maxFrameBytes) throw tooLong(code.length);
   const body = Buffer.from(JSON.stringify({ code, name }));
-  if (body.length > maxFrameBytes) {
-    throw invalidOption(
-      'code',
-      `at most ${maxFrameBytes} bytes of code as JSON`,
-      `${body.length} bytes`,
-    );
-  }
+  if (body.length > maxFrameBytes) throw tooLong(body.length);
   return body;
+}
+
+function tooLong(bytes) {
+  return invalidOption(
+    'code',
+    `at most ${maxFrameBytes} bytes of code as JSON`,
+    `${bytes} bytes`,
+  );
 }
 
 function driverCommand(argv, code) {
@@ -56,15 +60,16 @@ function driverCommand(argv, code) {
 }
 
 // `$0` is "bash" as in a shell that was started by name, so messages read
-// "bash: line 1: ..." wherever its executable lies.
+// "bash: line 1: ..." wherever its executable lies. Without "--" code that
+// begins with "-" or "+" would be options of bash, or of eval.
 function bashCommand(executable, code) {
   const script = Buffer.from(code);
   const fits = script.length <= maxStringBytes;
   // Longer code cannot be an argument. It comes as descriptor 3, which is
   // closed before the first line of it runs.
-  const command = fits ? code : 'eval "$(</dev/fd/3)" 3<&-';
+  const command = fits ? code : 'eval -- "$(</dev/fd/3)" 3<&-';
   return {
-    argv: [executable, '-c', command, 'bash'],
+    argv: [executable, '-c', '--', command, 'bash'],
     control: false,
     cell: null,
     script: fits ? null : script,

@@ -12,15 +12,19 @@ const readline = require('node:readline');
 const fixtures = path.join(__dirname, '..', 'cases', 'fixtures');
 
 /**
- * Starts `name` of test/cases/fixtures. Variables of `env` are set over this
+ * Starts `name` of test/cases/fixtures, or of `folder`. Variables of `env` are set over this
  * process' own; undefined takes one away. What is left of it when test `t` ends
  * is killed.
  *
  * - `line()` resolves with the next line of its stdout; rejects if it ended.
  * - `ended` resolves with `{exitCode, signal, stderr}`.
  */
-function startScript(t, name, { args = [], env = {}, cwd } = {}) {
-  const child = spawn(process.execPath, [path.join(fixtures, name), ...args], {
+function startScript(
+  t,
+  name,
+  { args = [], env = {}, cwd, folder = fixtures } = {},
+) {
+  const child = spawn(process.execPath, [path.join(folder, name), ...args], {
     cwd,
     env: { ...process.env, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],

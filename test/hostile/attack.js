@@ -118,14 +118,14 @@ const compiler = process.env.CC || 'gcc';
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'attack-'));
 const compiled = new Map();
 
-/** The path of programs/NAME.c, compiled. */
-function compile(name) {
+/** The path of programs/NAME.c, compiled, with further `options`. */
+function compile(name, options = []) {
   if (!compiled.has(name)) {
     const target = path.join(folder, name);
     const source = path.join(__dirname, 'programs', `${name}.c`);
     const { stderr, status } = spawnSync(
       compiler,
-      ['-std=gnu17', '-O1', '-pthread', '-o', target, source],
+      ['-std=gnu17', '-O1', '-pthread', '-o', target, source, ...options],
       { encoding: 'utf8' },
     );
     assert.equal(status, 0, stderr);

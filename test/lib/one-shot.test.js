@@ -116,7 +116,7 @@ describe('runCode', () => {
     });
     assert.equal(result.stdout, 'hi\n');
     const { spec } = lastSession().runs[0];
-    assert.deepEqual(spec.argv.slice(1, 3), ['-c', 'echo hi']);
+    assert.deepEqual(spec.argv.slice(1, 4), ['-c', '--', 'echo hi']);
     assert.equal(spec.timeoutMs, 2000);
     assert.equal(spec.memoryBytes, 2 ** 26);
     assert.ok(spec.env.includes('A=1'));

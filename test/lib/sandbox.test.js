@@ -241,17 +241,23 @@ describe('what a call gets', () => {
       return (await call(session, start)).run.spec;
     };
     const short = await specOf('echo hi');
-    assert.deepEqual(short.argv, ['/usr/bin/bash', '-c', 'echo hi', 'bash']);
+    assert.deepEqual(short.argv, [
+      '/usr/bin/bash',
+      '-c',
+      '--',
+      'echo hi',
+      'bash',
+    ]);
     assert.equal(short.control, false);
     assert.equal(short.cell, null);
     assert.equal(short.script, null);
 
     const border = await specOf('x'.repeat(131071));
-    assert.equal(border.argv[2].length, 131071);
+    assert.equal(border.argv[3].length, 131071);
     assert.equal(border.script, null);
     for (const source of ['x'.repeat(131072), 'é'.repeat(65536)]) {
       const long = await specOf(source);
-      assert.equal(long.argv[2], 'eval "$(</dev/fd/3)" 3<&-');
+      assert.equal(long.argv[3], 'eval -- "$(</dev/fd/3)" 3<&-');
       assert.equal(long.script.toString(), source);
     }
     await sandbox.close();
