@@ -43,11 +43,14 @@ int payload_load_filter(const struct filter* filter, bool listener,
   return (int)result;
 }
 
-/* Signals as a fresh program expects them; the launcher blocked some. */
+/* Signals as a fresh program expects them; the launcher blocked some. Not by
+ * sigaction(3): it refuses 32 and 33, which the C library keeps for itself and
+ * posix_spawn leaves ignored in the keeper, and so in all that comes of it. */
 static void reset_signals(void) {
-  struct sigaction standard = {.sa_handler = SIG_DFL};
-  for (int number = 1; number < NSIG; number++)
-    (void)sigaction(number, &standard, NULL); /* KILL, STOP: EINVAL */
+  static const uint64_t standard[4]; /* the kernel's struct: SIG_DFL, no more */
+  for (int number = 1; number <= 64; number++)
+    (void)syscall(SYS_rt_sigaction, number, standard, NULL,
+                  sizeof(uint64_t)); /* KILL, STOP: EINVAL */
   sigset_t none;
   (void)sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
