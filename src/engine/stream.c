@@ -6,26 +6,28 @@
 #include "engine/internal.h"
 
 /* Two pipes full, so that one wake-up empties a pipe. */
-#define READ_SIZE 131072
+#define READ_SIZE  131072
+#define FIRST_ROOM 4096
 
-/* Makes room for the next read, within the limit. Out of memory is like a
- * lower limit: the rest is read away and the result says truncated. */
+/* Room for the next read, at most `most` bytes and within the limit. It starts
+ * small and doubles when it is used up: most boxes say a line, and there may be
+ * a thousand at once. Out of memory is like a lower limit: the rest is read
+ * away and the result says truncated. */
 static size_t make_room(struct gbx__capture* capture, size_t most) {
-  size_t left = capture->limit - capture->size;
-  size_t wanted = most < left ? most : left;
-  if (capture->room - capture->size >= wanted) return wanted;
-  size_t room = capture->room < 4096 ? 4096 : capture->room * 2;
-  while (room < capture->size + wanted)
-    room *= 2;
-  if (room > capture->limit) room = capture->limit;
-  uint8_t* data = realloc(capture->data, room);
-  if (data == NULL) {
-    capture->limit = capture->size;
-    return 0;
+  if (capture->size == capture->limit) return 0;
+  if (capture->size == capture->room) {
+    size_t room = capture->room < FIRST_ROOM ? FIRST_ROOM : capture->room * 2;
+    if (room > capture->limit) room = capture->limit;
+    uint8_t* data = realloc(capture->data, room);
+    if (data == NULL) {
+      capture->limit = capture->size;
+      return 0;
+    }
+    capture->data = data;
+    capture->room = room;
   }
-  capture->data = data;
-  capture->room = room;
-  return wanted;
+  size_t left = capture->room - capture->size;
+  return most < left ? most : left;
 }
 
 bool gbx__capture_read(struct gbx__capture* capture, size_t most) {
