@@ -137,7 +137,7 @@ struct gbx_engine {
   struct gbx_session* sessions;
   struct gbx_run *runs, **last_run; /* in the order in which they start */
   uint32_t starting; /* runs that the launcher has not started yet */
-  bool advancing;    /* gbx__runs_advance is at work */
+  uint32_t held;     /* no run starts: see gbx__runs_hold */
   uint32_t next_id;  /* protected by `mutex` */
 };
 
@@ -333,6 +333,11 @@ struct gbx_run {
 struct gbx_run* gbx__run_find(struct gbx_engine* engine, uint32_t id);
 /* Starts runs that wait and can. */
 void gbx__runs_advance(struct gbx_engine* engine);
+/* Around a walk through the list of runs that may end the one at hand. No run
+ * starts meanwhile, since one that cannot start ends and is freed, and it may
+ * be the next of the walk. Nests. */
+void gbx__runs_hold(struct gbx_engine* engine);
+void gbx__runs_release(struct gbx_engine* engine);
 void gbx__run_started(struct gbx_run* run, int pidfd);
 void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end);
 /* Ends a run without a result. */

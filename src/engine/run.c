@@ -287,7 +287,7 @@ void gbx__run_conclude(struct gbx_run* run) {
   run->events.on_end(run->data, failure, failure == NULL ? &result : NULL);
   gbx__run_free(run);
   gbx__session_settle(session);
-  if (!engine->closing) gbx__runs_advance(engine);
+  gbx__runs_advance(engine);
 }
 
 /* ---- What changed in the workspace ------------------------------------- */
@@ -560,11 +560,11 @@ static struct gbx_run* next_to_start(struct gbx_engine* engine) {
 }
 
 void gbx__runs_advance(struct gbx_engine* engine) {
+  if (engine->held > 0 || engine->closing) return;
   /* A run that cannot start ends, and its end comes here again: the call that
    * is on its way goes on instead, or thousands of them would be as many calls
    * deep. */
-  if (engine->advancing) return;
-  engine->advancing = true;
+  engine->held++;
   struct gbx_run* run;
   while ((run = next_to_start(engine)) != NULL) {
     engine->starting++;
@@ -574,7 +574,16 @@ void gbx__runs_advance(struct gbx_engine* engine) {
     else
       send_or_fail(run);
   }
-  engine->advancing = false;
+  engine->held--;
+}
+
+void gbx__runs_hold(struct gbx_engine* engine) {
+  engine->held++;
+}
+
+void gbx__runs_release(struct gbx_engine* engine) {
+  engine->held--;
+  gbx__runs_advance(engine);
 }
 
 void gbx__run_started(struct gbx_run* run, int pidfd) {

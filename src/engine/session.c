@@ -249,12 +249,14 @@ static void fail_attach(struct gbx_session* session,
   struct gbx_engine* engine = session->engine;
   session->attach = DETACHED;
   session->root = NULL;
+  gbx__runs_hold(engine);
   for (struct gbx_run* run = engine->runs; run != NULL;) {
     struct gbx_run* next = run->next;
     if (run->session == session && run->state == RUN_WAITING)
       gbx__run_fail(run, err);
     run = next;
   }
+  gbx__runs_release(engine);
   if (session->open_cb != NULL)
     fail_open(session, err);
   else
@@ -403,8 +405,8 @@ void gbx__sessions_client_up(struct gbx_engine* engine) {
 
 void gbx__sessions_client_lost(struct gbx_engine* engine,
                                const struct gbx_err* err) {
-  /* First of all, since each run that ends lets others start: now none can, and
-   * no pointer to a root, which is freed, is followed. */
+  gbx__runs_hold(engine);
+  /* First of all, so that no pointer to a root, which is freed, is followed. */
   for (struct gbx_session* session = engine->sessions; session != NULL;
        session = session->next) {
     session->attach = DETACHED;
@@ -425,6 +427,7 @@ void gbx__sessions_client_lost(struct gbx_engine* engine,
       gbx__session_settle(session); /* its close may have waited to attach */
     session = next;
   }
+  gbx__runs_release(engine);
 }
 
 static void root_done(struct gbx_engine* engine, struct gbx__root* root,
@@ -436,6 +439,7 @@ static void root_done(struct gbx_engine* engine, struct gbx__root* root,
       at = &(*at)->next;
     *at = root->next;
   }
+  gbx__runs_hold(engine);
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
     struct gbx_session* next = session->next;
     if (session->attach == ATTACHING_ROOT && session->root == root) {
@@ -450,6 +454,7 @@ static void root_done(struct gbx_engine* engine, struct gbx__root* root,
     free(root->blob);
     free(root);
   }
+  gbx__runs_release(engine);
 }
 
 void gbx__sessions_done(struct gbx_engine* engine, uint32_t id,
@@ -548,11 +553,17 @@ static void close_session(struct gbx_engine* engine, struct gbx__task* task) {
     session->closing = true;
     session->close_cb = request->cb;
     session->close_data = request->data;
+    /* A run that had not started ends at once, and with the last one the
+     * session would be freed in the middle of this. */
+    session->pending_work++;
+    gbx__runs_hold(engine);
     for (struct gbx_run* run = engine->runs; run != NULL;) {
       struct gbx_run* next = run->next;
       if (run->session == session) gbx__run_kill(run, WHY_CLOSED);
       run = next;
     }
+    gbx__runs_release(engine);
+    session->pending_work--;
     gbx__session_settle(session);
   }
   free(request);

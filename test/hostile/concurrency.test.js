@@ -302,6 +302,33 @@ for (const kind of ['temporary', 'named']) {
   });
 }
 
+test('CON-05 close() of sessions whose calls all wait for a place is a close', async (t) => {
+  const busy = await open(t, untracked);
+  const sandboxes = [];
+  for (let i = 0; i < 20; i++) {
+    const workspace = fs.mkdtempSync(path.join(os.tmpdir(), 'named-'));
+    t.after(() => fs.rmSync(workspace, { recursive: true }));
+    sandboxes.push(await open(t, { workspace }));
+  }
+  const { launchers } = helpers();
+  // While the launcher does nothing, other calls have all the places in it.
+  process.kill(launchers[0], 'SIGSTOP');
+  const others = Array.from({ length: 80 }, () => busy.run(['true']));
+  try {
+    for (const sandbox of sandboxes) {
+      const calls = [sandbox.run(['true']), sandbox.runCode('1')];
+      const outcomes = calls.map((call) => assert.rejects(call, closed));
+      // Answered by the engine, which has seen all that was asked before.
+      await sandbox.listFiles();
+      const closing = sandbox.close();
+      await Promise.all([...outcomes, closing]);
+    }
+  } finally {
+    process.kill(launchers[0], 'SIGCONT');
+  }
+  for (const result of await Promise.all(others)) assertFinished(result);
+});
+
 // ---- CON-10 ----------------------------------------------------------------
 
 test('CON-10 a box that floods its output does not starve the others', async (t) => {
