@@ -5,6 +5,7 @@
 // errno. The errnos are the kernel's and mean different things at different
 // steps: ENOSPC of clone3 is no full disk.
 
+const { readdirSync, readFileSync } = require('node:fs');
 const { launcherPath } = require('./paths.js');
 
 const namespaceSteps = /clone|unshare|setns|fork/;
@@ -38,6 +39,32 @@ const tooManyNamespaces =
   'the limit as root with `sysctl -w user.max_user_namespaces=15000`, and ' +
   'likewise the other user.max_*_namespaces if they are low.';
 
+// The kernel does not say which of its limits it was. Unless somebody has set
+// one they are all the same.
+function lowNamespaceLimits() {
+  const folder = '/proc/sys/user';
+  const limits = readdirSync(folder)
+    .filter((name) => /^max_\w+_namespaces$/.test(name))
+    .map((name) => ({
+      name: `user.${name}`,
+      value: Number(readFileSync(`${folder}/${name}`, 'utf8')),
+    }));
+  const highest = Math.max(...limits.map(({ value }) => value));
+  return limits.filter(({ value }) => value < highest);
+}
+
+function tooManyNamespacesRemedy() {
+  let low = [];
+  try {
+    low = lowNamespaceLimits();
+  } catch {
+    // A /proc without them: then the sentence is all there is to say.
+  }
+  if (low.length === 0) return tooManyNamespaces;
+  const listed = low.map(({ name, value }) => `${name} is ${value}`);
+  return `${tooManyNamespaces} Here ${listed.join(', ')}.`;
+}
+
 const procIsMasked =
   'In a container whose /proc is masked no new /proc can be mounted (Docker: ' +
   '`--security-opt systempaths=unconfined`).';
@@ -62,7 +89,7 @@ const rules = [
   {
     steps: namespaceSteps,
     errnos: ['ENOSPC', 'EUSERS'],
-    remedy: () => tooManyNamespaces,
+    remedy: tooManyNamespacesRemedy,
   },
   {
     steps: namespaceSteps,

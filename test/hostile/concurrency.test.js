@@ -17,6 +17,7 @@ const {
   hasCgroups,
   leaves,
   open,
+  outside,
   soak,
   test,
   timeScale,
@@ -327,6 +328,35 @@ test('CON-05 close() of sessions whose calls all wait for a place is a close', a
     process.kill(launchers[0], 'SIGCONT');
   }
   for (const result of await Promise.all(others)) assertFinished(result);
+});
+
+// ---- CON-07 ----------------------------------------------------------------
+
+test('CON-07 boxes beyond the namespaces of this host fail by name, and those that fit work', () => {
+  const fixture = path.join(__dirname, 'fixtures', 'few-namespaces.js');
+  const { exitCode, stdout, stderr } = outside([
+    'unshare',
+    '--map-root-user',
+    'sh',
+    '-c',
+    'echo 20 > /proc/sys/user/max_net_namespaces && exec "$@"',
+    'sh',
+    process.execPath,
+    '--no-warnings',
+    fixture,
+  ]);
+  assert.equal(exitCode, 0, stderr);
+  const { up, outputs, errors, again } = JSON.parse(stdout);
+  assert.ok(up > 10 && up <= 20, `${up} ran`);
+  assert.equal(outputs.length, up);
+  for (const [wanted, output] of outputs) assert.equal(output, wanted);
+  assert.equal(errors.length, 50 - up);
+  for (const { code, errno, message } of errors) {
+    assert.equal(code, 'ERR_SANDBOX_SETUP');
+    assert.equal(errno, 'ENOSPC');
+    assert.match(message, /user\.max_net_namespaces is 20/);
+  }
+  assert.equal(again, 'again\n');
 });
 
 // ---- CON-10 ----------------------------------------------------------------
