@@ -113,6 +113,16 @@ export interface SandboxOptions {
   trackFiles?: boolean;
 
   /**
+   * `"blocked"`: results say in {@link ExecutionResult.blocked} which system
+   * calls the sandbox refused. To find out why a program fails, not for every
+   * day: the box is made for the call, and each refused call takes some ten
+   * microseconds, of which most is this process' helper's and not the box's.
+   *
+   * @default null
+   */
+  trace?: 'blocked' | null;
+
+  /**
    * Which interpreters to use, as absolute paths, where the first on PATH is
    * not the wanted one.
    *
@@ -213,6 +223,14 @@ export interface PerCallOptions {
    * @default {}
    */
   env?: Record<string, string>;
+
+  /**
+   * See {@link SandboxOptions.trace}. `null`: not for this call. Of a Kernel it
+   * is for all cells.
+   *
+   * @default the session's
+   */
+  trace?: 'blocked' | null;
 }
 
 /** Options of {@link Sandbox.runCode}. */
@@ -254,7 +272,7 @@ export interface KernelOptions extends PerCallOptions {
 }
 
 /** Options of {@link Kernel.runCode}. What is left out inherits. */
-export type CellOptions = Omit<PerCallOptions, 'env'>;
+export type CellOptions = Omit<PerCallOptions, 'env' | 'trace'>;
 
 /** Options of {@link Sandbox.readFile}. */
 export interface ReadFileOptions {
@@ -320,6 +338,19 @@ export interface SandboxFault {
    * text where it has no name. Missing on kernels that do not say.
    */
   syscall?: string;
+}
+
+/** A system call that the sandbox refused. */
+export interface BlockedCall {
+  /**
+   * `"chroot"`; the number as text where it has no name. `"others"` sums up all
+   * that came after 128 different ones.
+   */
+  syscall: string;
+  /** What the code was told: `"EPERM"`, `"ENOSYS"`; `null` of `"others"`. */
+  errno: string | null;
+  /** How often. */
+  count: number;
 }
 
 /** An uncaught exception of the code. */
@@ -393,6 +424,14 @@ export class ExecutionResult {
   /** The exception that ended the code; `null` if none is known. */
   error: CodeError | null;
   usage: Usage;
+  /**
+   * The system calls that the filter refused, the most frequent first; empty if
+   * there were none. Only with {@link SandboxOptions.trace}. What the filter
+   * lets through and the kernel then refuses, for want of a right or of a file,
+   * is not in it. Programs try calls in order to fall back: `clone3`, `ENOSYS`,
+   * is in every program with threads.
+   */
+  blocked?: BlockedCall[];
   /** The bytes of `stdout` as they were written. Not in JSON. */
   readonly stdoutBuffer: Buffer;
   /** The bytes of `stderr` as they were written. Not in JSON. */
@@ -534,6 +573,8 @@ export class Sandbox {
    *   Sandbox is not open.
    * @throws {SandboxError} ERR_SANDBOX_SETUP, ERR_SANDBOX_LIMIT,
    *   ERR_SANDBOX_DIED — the box could not be made or was lost.
+   * @throws {SandboxError} ERR_SANDBOX_UNSUPPORTED — with `trace`: this kernel
+   *   does not say what it refuses.
    *
    * @example
    * ```ts

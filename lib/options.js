@@ -44,6 +44,7 @@ const mebibytes = kinds.integer('MiB', 1, 2 ** 31);
 const cores = kinds.number('cores', 0.01, 1024);
 const processes = kinds.integer('processes', 1, 4194304);
 const callback = orNull(kinds.callback, 'for none');
+const trace = orNull(kinds.oneOf('blocked'), 'for none');
 const lifted = 'to lift the limit';
 
 // The longest string of V8: a stream longer than this could not be `stdout`.
@@ -73,6 +74,7 @@ const sessionOptions = {
   },
   enforceLimits: { kind: kinds.boolean, default: true },
   trackFiles: { kind: kinds.boolean, default: true },
+  trace: { kind: trace, default: null },
   capDrop: { kind: kinds.listOfStrings, default: ['ALL'] },
   warm: { kind: kinds.boolean, default: true },
   runtimes: {
@@ -98,7 +100,6 @@ const sessionOptions = {
   preload: unbuilt(null, 'empty'),
   seccompProfile: unbuilt(null),
   apparmor: unbuilt(null),
-  trace: unbuilt(null),
 
   // Options of kern-sandbox that have no counterpart yet.
   egressAllow: unbuilt(null),
@@ -121,6 +122,7 @@ const inherited = {
 const callOptions = {
   ...inherited,
   env: { kind: kinds.environment },
+  trace: { kind: trace },
   cwd: unbuilt(null, '/workspace'),
   stdin: unbuilt(null),
   signal: unbuilt(null),

@@ -63,6 +63,35 @@ function readChanges(native) {
   };
 }
 
+// The engine sums up the calls that it had no place for as one without a name.
+const otherCalls = 'others';
+
+function compareText(a, b) {
+  return Number(a > b) - Number(a < b);
+}
+
+// By what an engineer looks for first. The sum comes last.
+function inOrder(a, b) {
+  return (
+    Number(a.errno === null) - Number(b.errno === null) ||
+    b.count - a.count ||
+    compareText(a.syscall, b.syscall) ||
+    compareText(a.errno, b.errno)
+  );
+}
+
+/** The calls that were refused; undefined if nobody asked for them. */
+function blockedCalls(native) {
+  if (native.blocked === null) return undefined;
+  return native.blocked
+    .map(({ syscall, errno, count }) =>
+      syscall === ''
+        ? { syscall: otherCalls, errno: null, count }
+        : { syscall, errno: errnoName(errno), count },
+    )
+    .sort(inOrder);
+}
+
 // What a run and a cell have in common.
 function commonFacts(native, frames) {
   const durationMs = native.durationUs / 1000;
@@ -78,6 +107,7 @@ function commonFacts(native, frames) {
       native.framesTruncated ||
       frames.isTruncated,
     usage: { cpuMs: null, wallMs: durationMs, maxMemoryBytes: null },
+    blocked: blockedCalls(native),
   };
 }
 

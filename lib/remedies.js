@@ -133,6 +133,14 @@ const rules = [
   },
   {
     codes: ['UNSUPPORTED'],
+    steps: /^trace$/,
+    remedy: () =>
+      'Only where a process may listen to the system calls of others ' +
+      '(Linux 5.0; a container may forbid it) is it known what was refused: ' +
+      'leave `trace` out.',
+  },
+  {
+    codes: ['UNSUPPORTED'],
     remedy: () =>
       'Linux 5.15 or later is needed, with pidfd, openat2, open_tree and ' +
       'mount_setattr; a container may hide them.',

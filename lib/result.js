@@ -87,6 +87,8 @@ class ExecutionResult {
     this.success = facts.exitCode === 0 && facts.fault === null;
     this.error = facts.error;
     this.usage = facts.usage;
+    // There only if somebody asked: [] says that nothing was refused.
+    if (facts.blocked) this.blocked = facts.blocked;
 
     // Hidden from JSON and console.log, which would print every byte.
     hide(this, 'stdoutBuffer', stdout);

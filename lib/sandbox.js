@@ -258,6 +258,7 @@ class Sandbox {
       ...nativeLimits(settings),
       kernel: false,
       trackFiles: settings.trackFiles,
+      trace: settings.trace === 'blocked',
     };
   }
 }

@@ -93,6 +93,13 @@ static void CopyFiles(const struct gbx_changed_file* files, size_t count,
   }
 }
 
+static BlockedCopy CopyBlocked(const struct gbx_blocked& blocked) {
+  BlockedCopy copy;
+  copy.traced = blocked.calls != nullptr;
+  copy.calls.assign(blocked.calls, blocked.calls + blocked.count);
+  return copy;
+}
+
 bool RunResultCopy::Copy(const struct gbx_run_result* result) {
   exit_code = result->exit_code;
   signal = result->signal;
@@ -103,6 +110,7 @@ bool RunResultCopy::Copy(const struct gbx_run_result* result) {
   duration_us = result->duration_us;
   max_memory_bytes = result->max_memory_bytes;
   cpu_us = result->cpu_us;
+  blocked = CopyBlocked(result->blocked);
   CopyFiles(result->files, result->file_count, &files);
   return CopyOutput(result->output, output);
 }
@@ -112,6 +120,7 @@ bool CellResultCopy::Copy(const struct gbx_cell_result* result) {
   fault_syscall = result->fault_syscall;
   frames_truncated = result->frames_truncated;
   duration_us = result->duration_us;
+  blocked = CopyBlocked(result->blocked);
   has_done = result->done.data != nullptr;
   CopyFiles(result->files, result->file_count, &files);
   return Bytes::Copy(result->done.data, result->done.size, &done) &&
@@ -223,6 +232,22 @@ Napi::Value FileListToJs(Napi::Env env, const std::vector<FileCopy>& files) {
   return array;
 }
 
+/* Null if nothing was traced. */
+static Napi::Value BlockedToJs(Napi::Env env, const BlockedCopy& blocked) {
+  if (!blocked.traced) return env.Null();
+  Napi::Array array = Napi::Array::New(env, blocked.calls.size());
+  for (size_t i = 0; i < blocked.calls.size(); i++) {
+    Napi::HandleScope scope(env);
+    const struct gbx_blocked_call& call = blocked.calls[i];
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("syscall", Napi::String::New(env, call.syscall));
+    object.Set("errno", Napi::Number::New(env, call.sys_errno));
+    object.Set("count", NumberToJs(env, call.count));
+    array.Set(static_cast<uint32_t>(i), object);
+  }
+  return array;
+}
+
 /* The fields that a run and a cell have in common. */
 template <typename Result>
 static Napi::Object ResultToJs(Napi::Env env, Result* result) {
@@ -235,6 +260,7 @@ static Napi::Object ResultToJs(Napi::Env env, Result* result) {
              Napi::Boolean::New(env, result->output[GBX_STDERR].truncated));
   object.Set("fault", FaultToJs(env, result->fault));
   object.Set("faultSyscall", Napi::String::New(env, result->fault_syscall));
+  object.Set("blocked", BlockedToJs(env, result->blocked));
   object.Set("framesTruncated",
              Napi::Boolean::New(env, result->frames_truncated));
   object.Set("durationUs", NumberToJs(env, result->duration_us));

@@ -54,6 +54,11 @@ struct FileCopy {
   int64_t mtime_ns;       /* of listed files */
 };
 
+struct BlockedCopy {
+  bool traced = false;
+  std::vector<struct gbx_blocked_call> calls;
+};
+
 /* A stream's captured bytes. */
 struct OutputCopy {
   Bytes data;
@@ -71,6 +76,7 @@ struct RunResultCopy {
   uint64_t duration_us = 0;
   uint64_t max_memory_bytes = 0;
   uint64_t cpu_us = 0;
+  BlockedCopy blocked;
   std::vector<FileCopy> files;
 
   /* False: no memory. */
@@ -83,6 +89,7 @@ struct CellResultCopy {
   Bytes done;
   enum gbx_fault fault = GBX_FAULT_NONE;
   std::string fault_syscall;
+  BlockedCopy blocked;
   bool frames_truncated = false;
   uint64_t duration_us = 0;
   std::vector<FileCopy> files;

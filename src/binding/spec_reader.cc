@@ -268,6 +268,7 @@ void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec) {
   options->control = reader->BoolField(value, "control");
   options->kernel = reader->BoolField(value, "kernel");
   options->track_files = reader->BoolField(value, "trackFiles");
+  options->trace = reader->BoolField(value, "trace");
   reader->OptionalDataField(value, "cell", &options->cell.data,
                             &options->cell.size);
   reader->OptionalDataField(value, "script", &options->script.data,

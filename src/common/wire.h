@@ -11,8 +11,8 @@
  *   engine -> keeper     TEMP_ADD, TEMP_DROP, TEMP_FORGET
  *   keeper -> engine     KEEPER_UP or FAILED
  *   engine -> launcher   CONFIG, ROOT, ROOT_DROP, WORKSPACE, WORKSPACE_DROP,
- *                        RUN, CANCEL
- *   launcher -> engine   LAUNCHER_UP or FAILED; DONE; STARTED; END
+ *                        RUN, CANCEL, TRACE
+ *   launcher -> engine   LAUNCHER_UP or FAILED; DONE; STARTED; BLOCKED; END
  *   launcher -> keeper   TREE, LEAF_MAKE, LEAF_SET (each answered by DONE),
  *                        LEAF_DROP
  *   init -> launcher     BOX_READY or FAILED; BOX_END
@@ -59,6 +59,8 @@ enum gbx_msg_type {
   GBX_M_DONE,
   GBX_M_STARTED,
   GBX_M_END,
+  GBX_M_TRACE,
+  GBX_M_BLOCKED,
   GBX_M_TREE,
   GBX_M_LEAF_MAKE,
   GBX_M_LEAF_SET,
@@ -167,6 +169,7 @@ enum gbx_leaf_fd {
 enum gbx_run_flags {
   GBX_RUN_FD3 = 1,
   GBX_RUN_NO_CGROUP = 2,
+  GBX_RUN_TRACE = 4, /* BLOCKED comes before END, and in answer to TRACE */
 };
 struct gbx_msg_run {
   struct gbx_msg_head head;
@@ -217,6 +220,23 @@ struct gbx_msg_end {
   struct gbx_err err; /* GBX_E_EXEC: of the payload; others: of the box */
 };
 
+/* BLOCKED: what the filter refused with an errno since the run began, or since
+ * the last BLOCKED. No longer than `count` calls make it. */
+#define GBX_BLOCKED_MAX 128
+struct gbx_wire_blocked {
+  uint32_t arch;
+  int32_t syscall;
+  int32_t sys_errno;
+  uint32_t unused;
+  uint64_t count;
+};
+struct gbx_msg_blocked {
+  struct gbx_msg_head head;
+  uint64_t others; /* how often calls were refused that had no place here */
+  uint64_t count;
+  struct gbx_wire_blocked calls[GBX_BLOCKED_MAX];
+};
+
 /* GO, to init. Descriptors: the workspace's tree, then as in RUN. init hands
  * it on to the payload without the tree. */
 struct gbx_msg_go {
@@ -239,6 +259,7 @@ union gbx_msg {
   struct gbx_msg_run run;
   struct gbx_msg_box_end box_end;
   struct gbx_msg_end end;
+  struct gbx_msg_blocked blocked;
   struct gbx_msg_go go;
   char bytes[GBX_MSG_MAX];
 };

@@ -3,7 +3,8 @@
 /* The cells of a kernel: one is active at a time, the others wait in the run.
  *
  *   scan (worker) -> CELL is sent, its deadline runs -> DONE comes: what is in
- *   the pipes at that moment is the cell's -> compare (worker) -> on_cell
+ *   the pipes at that moment is the cell's -> compare (worker) -> [traced: ask
+ *   the launcher] -> on_cell
  *
  * Should the box end first, the active cell gets its end, the others an error.
  */
@@ -26,6 +27,7 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
       .done = run->done,
       .fault =
           run->state == RUN_ENDED ? gbx__run_find_fault(run) : GBX_FAULT_NONE,
+      .blocked = gbx__trace_view(run),
       .frames_truncated = run->control.dropped,
       .duration_us = (run->cell_end_ns - run->cell_start_ns) / 1000,
       .files = run->files,
@@ -43,6 +45,7 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
   free(run->files);
   run->files = NULL;
   run->file_count = 0;
+  if (run->trace != NULL) run->trace->count = 0;
 }
 
 void gbx__cells_report(struct gbx_run* run, const struct gbx_err* failure) {
@@ -99,14 +102,24 @@ void gbx__cell_start(struct gbx_run* run) {
     send_cell(run);
 }
 
-static void compared_cell(struct gbx__work* work) {
-  struct gbx_run* run = gbx__run_end_scan(work);
-  if (run->state == RUN_ENDED) {
-    gbx__run_conclude(run);
-    return;
-  }
+void gbx__cell_complete(struct gbx_run* run) {
   report_cell(run, NULL);
   gbx__cell_start(run);
+}
+
+static void complete_or_ask(struct gbx_run* run) {
+  if (run->trace != NULL)
+    gbx__trace_ask(run);
+  else
+    gbx__cell_complete(run);
+}
+
+static void compared_cell(struct gbx__work* work) {
+  struct gbx_run* run = gbx__run_end_scan(work);
+  if (run->state == RUN_ENDED)
+    gbx__run_conclude(run);
+  else
+    complete_or_ask(run);
 }
 
 /* DONE came. The cell has what is in the pipes at this moment. */
@@ -127,6 +140,5 @@ void gbx__cell_finish(struct gbx_run* run) {
     gbx__run_start_scan(run, true, compared_cell);
     return;
   }
-  report_cell(run, NULL);
-  gbx__cell_start(run);
+  complete_or_ask(run);
 }

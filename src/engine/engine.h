@@ -143,6 +143,7 @@ struct gbx_run_options {
    * after which the engine closes its sending side. */
   struct gbx_bytes cell;
   bool kernel; /* many cells, by gbx_run_cell */
+  bool trace;  /* results say which calls were refused; GBX_E_UNSUPPORTED */
   /* Bytes for a sealed memfd at descriptor 3, for a script too long for argv.
    * Not together with `control`. */
   struct gbx_bytes script;
@@ -172,6 +173,20 @@ struct gbx_output {
   bool truncated;
 };
 
+/* Which call the filter refused, with which errno, how often. The last one may
+ * be of no call, "", and then sums up those that there was no place for. */
+struct gbx_blocked_call {
+  char syscall[40]; /* "chroot", or "998" without a name */
+  int sys_errno;
+  uint64_t count;
+};
+
+/* `calls` is NULL if the run is not traced. */
+struct gbx_blocked {
+  const struct gbx_blocked_call* calls;
+  size_t count;
+};
+
 struct gbx_run_result {
   struct gbx_output output[2]; /* by enum gbx_stream */
   int exit_code;               /* 0-255; 128+n for a signal */
@@ -183,6 +198,7 @@ struct gbx_run_result {
   uint64_t duration_us;
   uint64_t max_memory_bytes; /* 0: not known */
   uint64_t cpu_us;           /* 0: not known */
+  struct gbx_blocked blocked;
   const struct gbx_changed_file* files;
   size_t file_count;
 };
@@ -192,6 +208,7 @@ struct gbx_cell_result {
   struct gbx_bytes done; /* body of the driver's DONE frame; NULL if none */
   enum gbx_fault fault;  /* not NONE: the kernel is gone */
   char fault_syscall[40];
+  struct gbx_blocked blocked; /* since the last cell */
   bool frames_truncated;
   uint64_t duration_us;
   const struct gbx_changed_file* files;

@@ -277,6 +277,13 @@ struct gbx__cell {
   bool track_files;
 };
 
+/* Of a run that is traced. */
+struct gbx__trace {
+  struct gbx_blocked_call calls[GBX_BLOCKED_MAX + 1];
+  size_t count;
+  bool asked; /* a cell's report waits for the launcher's answer */
+};
+
 enum gbx__run_state {
   RUN_WAITING,  /* for its session or for a place in the launcher */
   RUN_SCANNING, /* the workspace is looked at before the start */
@@ -324,6 +331,8 @@ struct gbx_run {
   bool scanning;  /* a worker has this run: it must not be freed */
   bool comparing; /* the scan is the one after, not the one before */
 
+  struct gbx__trace* trace; /* NULL: not traced */
+
   struct gbx__cell *cells, **last_cell; /* the first is the active one */
   bool cell_active;                     /* its CELL frame was sent */
   struct gbx_bytes done;                /* body of its DONE frame */
@@ -339,6 +348,8 @@ void gbx__runs_advance(struct gbx_engine* engine);
 void gbx__runs_hold(struct gbx_engine* engine);
 void gbx__runs_release(struct gbx_engine* engine);
 void gbx__run_started(struct gbx_run* run, int pidfd);
+void gbx__run_blocked(struct gbx_run* run,
+                      const struct gbx_msg_blocked* blocked);
 void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end);
 /* Ends a run without a result. */
 void gbx__run_fail(struct gbx_run* run, const struct gbx_err* err);

@@ -266,6 +266,10 @@ static void handle(struct gbx_engine* engine, union gbx_msg* message,
       run = gbx__run_find(engine, message->head.id);
       if (run != NULL) gbx__run_started(run, gbx_fds_steal(fds, 0));
       break;
+    case GBX_M_BLOCKED:
+      run = gbx__run_find(engine, message->head.id);
+      if (run != NULL) gbx__run_blocked(run, &message->blocked);
+      break;
     case GBX_M_END:
       run = gbx__run_find(engine, message->head.id);
       if (run != NULL) gbx__run_end(run, &message->end);

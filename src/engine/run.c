@@ -85,6 +85,7 @@ void gbx__run_free(struct gbx_run* run) {
     run->cells = cell->next;
     gbx__cell_free(cell);
   }
+  free(run->trace);
   free(run->abort_task);
   uv_mutex_destroy(&run->mutex);
   free(run);
@@ -279,6 +280,7 @@ void gbx__run_conclude(struct gbx_run* run) {
       .duration_us = (uv_hrtime() - run->start_ns) / 1000,
       .max_memory_bytes = run->end.max_memory_bytes,
       .cpu_us = run->end.cpu_us,
+      .blocked = gbx__trace_view(run),
       .files = run->files,
       .file_count = run->file_count,
   };
@@ -510,7 +512,8 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
       .root = session->root->id,
       .workspace = session->id,
       .flags = (third_fd >= 0 ? GBX_RUN_FD3 : 0u) |
-               (session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP),
+               (session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP) |
+               (run->trace != NULL ? GBX_RUN_TRACE : 0u),
       .limits = {run->limits.memory_bytes, run->limits.pids,
                  run->limits.cpu_millis}};
   GBX_MSG_INIT(&message, GBX_M_RUN, run->id);

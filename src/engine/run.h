@@ -2,8 +2,8 @@
 #ifndef SRC_ENGINE_RUN_H_
 #define SRC_ENGINE_RUN_H_
 
-/* What run.c (the life of a run), cell.c (a kernel's cells) and run_calls.c
- * (the public calls) share. */
+/* What run.c (the life of a run), cell.c (a kernel's cells), trace.c (what
+ * was refused) and run_calls.c (the public calls) share. */
 
 #include "engine/internal.h"
 
@@ -35,6 +35,14 @@ void gbx__run_send_kill(struct gbx_run* run);
 /* The last act: reports, forgets and frees the run. */
 void gbx__run_conclude(struct gbx_run* run);
 
+/* ---- What was refused -------------------------------------------------- */
+
+/* What the launcher reported last. */
+struct gbx_blocked gbx__trace_view(const struct gbx_run* run);
+/* A cell is over, and the run traced: asks what was refused during it. The
+ * answer reports the cell, or the end of the run does. */
+void gbx__trace_ask(struct gbx_run* run);
+
 /* ---- What changed in the workspace ------------------------------------- */
 
 /* Lists the workspace on a worker, and with `compare` what changed since the
@@ -49,6 +57,8 @@ struct gbx_run* gbx__run_end_scan(struct gbx__work* work);
 void gbx__cell_start(struct gbx_run* run);
 /* DONE came: the cell has what is in the pipes at this moment. */
 void gbx__cell_finish(struct gbx_run* run);
+/* All of the cell is known: reports it and goes on with the next. */
+void gbx__cell_complete(struct gbx_run* run);
 /* The box is gone: the active cell and those that wait learn of it. */
 void gbx__cells_report(struct gbx_run* run, const struct gbx_err* failure);
 

@@ -107,7 +107,9 @@ int gbx_run_start(struct gbx_session* session,
     abort_task->run_id = run->id;
     run->abort_task = &abort_task->task;
   }
-  if (abort_task == NULL || make_exec_blob(options, &run->blob) < 0 ||
+  if (options->trace) run->trace = calloc(1, sizeof *run->trace);
+  if (abort_task == NULL || (options->trace && run->trace == NULL) ||
+      make_exec_blob(options, &run->blob) < 0 ||
       gbx__bytes_copy(options->script, &run->script) < 0 ||
       gbx__bytes_copy(options->cell, &run->cell) < 0) {
     gbx__run_free(run);

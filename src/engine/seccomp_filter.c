@@ -353,28 +353,43 @@ static uint32_t action_of(const struct compiler* compiler,
   return compiler->kill_action;
 }
 
+/* Calls of which a libseccomp that is in use has not heard. From 424 on all
+ * architectures number alike. Remove each once the floor knows it. */
+static const struct {
+  const char* name;
+  int number;
+} newer_calls[] = {
+    {"set_mempolicy_home_node", 450},
+    {"cachestat", 451},
+    {"fchmodat2", 452},
+    {"map_shadow_stack", 453},
+    {"futex_wake", 454},
+    {"futex_wait", 455},
+    {"futex_requeue", 456},
+    {"statmount", 457},
+    {"listmount", 458},
+    {"lsm_get_self_attr", 459},
+    {"lsm_set_self_attr", 460},
+    {"lsm_list_modules", 461},
+    {"mseal", 462},
+    {"setxattrat", 463},
+    {"getxattrat", 464},
+    {"listxattrat", 465},
+    {"removexattrat", 466},
+    {"open_tree_attr", 467},
+    {"file_getattr", 468},
+    {"file_setattr", 469},
+    {"listns", 470},
+    {"rseq_slice_yield", 471},
+};
+#define NEWER_CALLS (sizeof newer_calls / sizeof newer_calls[0])
+
 /* The number by which libseccomp knows `name`: the native architecture's,
  * whichever one it compiles for, and a pseudo number below -1 where only the
  * other one has it. False: the architecture has no such call, or libseccomp
  * cannot say it. The default verdict then stands. */
 static bool find_call(const struct compiler* compiler, const char* name,
                       int* ret_number) {
-  /* Calls of which a libseccomp that is in use has not heard. From 424 on all
-   * architectures number alike. Remove each once the floor knows it. */
-  static const struct {
-    const char* name;
-    int number;
-  } newer[] = {
-      {"set_mempolicy_home_node", 450},
-      {"cachestat", 451},
-      {"fchmodat2", 452},
-      {"map_shadow_stack", 453},
-      {"futex_wake", 454},
-      {"futex_wait", 455},
-      {"futex_requeue", 456},
-      {"mseal", 462},
-      {"open_tree_attr", 467},
-  };
   int number = seccomp_syscall_resolve_name_arch(compiler->arch, name);
   if (number >= 0) {
     *ret_number = seccomp_syscall_resolve_name(name);
@@ -382,9 +397,9 @@ static bool find_call(const struct compiler* compiler, const char* name,
   }
   if (number != __NR_SCMP_ERROR || compiler->arch != seccomp_arch_native())
     return false;
-  for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
-    if (strcmp(newer[i].name, name) != 0) continue;
-    *ret_number = newer[i].number;
+  for (size_t i = 0; i < NEWER_CALLS; i++) {
+    if (strcmp(newer_calls[i].name, name) != 0) continue;
+    *ret_number = newer_calls[i].number;
     return true;
   }
   return false;
@@ -582,5 +597,8 @@ void gbx__filter_name_syscall(uint32_t arch, int number, char* ret_name,
     (void)snprintf(ret_name, size, "%s", name);
   else
     (void)snprintf(ret_name, size, "%d", number);
+  for (size_t i = 0; i < NEWER_CALLS && name == NULL; i++)
+    if (newer_calls[i].number == number)
+      (void)snprintf(ret_name, size, "%s", newer_calls[i].name);
   free(name);
 }

@@ -52,7 +52,10 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
     box->leaf_fd[i] = parts->leaf == 0 ? -1 : gbx_fds_steal(&leaf_fds, i);
   for (int i = 0; i < 3; i++)
     box->watch[i] = (struct box_watch){box, (enum box_source)i};
-  int result = clone_init(box, parts, err);
+  if (parts->spec.traced) box->trace = trace_new(parts->usual);
+  int result = parts->spec.traced && box->trace == NULL
+                   ? gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "trace")
+                   : clone_init(box, parts, err);
   gbx_fds_close(&leaf_fds); /* cgroup.procs: init has them */
   if (result < 0) {
     box_free(box);
@@ -87,6 +90,22 @@ void box_kill(struct box* box) {
   (void)sys_pidfd_kill(box->pidfd, SIGKILL); /* ESRCH: it is dead */
 }
 
+/* Whether that was all there is to do about it. */
+static bool is_answered(struct box* box, const struct seccomp_notif* call) {
+  struct gbx_err err = {0};
+  switch (trace_answer(box->trace, box->listener_fd, call, &err)) {
+    case TRACE_ANSWERED:
+      return true;
+    case TRACE_FORBIDDEN:
+      break;
+    case TRACE_FAILED:
+      box->end.err = err;
+      box_kill(box);
+      return true;
+  }
+  return false;
+}
+
 void box_take_notification(struct box* box) {
   /* Room for what a later kernel adds to the struct; it must be zero. */
   union {
@@ -94,7 +113,14 @@ void box_take_notification(struct box* box) {
     char room[512];
   } buffer;
   memset(&buffer, 0, sizeof buffer);
-  if (ioctl(box->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &buffer) == 0) {
+  bool received =
+      ioctl(box->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &buffer) == 0;
+  if (box->trace != NULL) {
+    /* A signal took the call back; made again, it comes again. */
+    if (!received && errno == ENOENT) return;
+    if (received && is_answered(box, &buffer.notification)) return;
+  }
+  if (received) {
     box->end.escape_syscall = buffer.notification.data.nr;
     box->end.escape_arch = buffer.notification.data.arch;
   }
@@ -134,6 +160,7 @@ void box_free(struct box* box) {
   fd_close(&box->socket_fd);
   fd_close(&box->listener_fd);
   fd_close(&box->memory.shm_fd);
+  box->trace = trace_free(box->trace);
   for (int i = 0; i < GBX_LEAF_FDS; i++)
     fd_close(&box->leaf_fd[i]);
   free(box);

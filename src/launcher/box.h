@@ -10,6 +10,7 @@
 
 #include "common/wire.h"
 #include "launcher/init.h"
+#include "launcher/trace.h"
 #include "launcher/watchdog.h"
 
 enum box_state {
@@ -34,6 +35,7 @@ struct box {
   int pidfd;                 /* of init */
   int socket_fd;             /* to init */
   int listener_fd;           /* reports the kill set; -1 if none */
+  struct trace* trace;       /* and, if not NULL, all that is refused */
   int leaf_fd[GBX_LEAF_FDS]; /* -1 without a cgroup */
   uint32_t leaf;             /* its number; 0 without a cgroup */
   uint32_t root;
@@ -58,6 +60,7 @@ struct box_parts {
   uint32_t root;
   uint32_t leaf;                  /* 0: no cgroup */
   const struct gbx_fds* leaf_fds; /* as LEAF_MAKE's answer has them */
+  const struct filter* usual;     /* what a traced box is judged by */
   struct box_spec spec;
 };
 
@@ -71,7 +74,9 @@ int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err);
 /* Kills everything in it; its reaping follows. */
 void box_kill(struct box* box);
 
-/* A readable listener: records the call and kills the box. */
+/* A readable listener: answers a call that is merely refused, of a traced box;
+ * records any other and kills the box. One call, so that a box that makes no
+ * pause does not hold up the others. Never waits. */
 void box_take_notification(struct box* box);
 
 /* Whether the cgroup ran out of memory since it was made. */

@@ -23,6 +23,7 @@ struct box_spec {
   const struct filter* payload_filter;
   const struct filter* init_filter;
   bool notify; /* the payload's filter has a listener */
+  bool traced; /* which answers, so that a call waits for it */
 };
 
 /* The life of a box's pid 1. `socket_fd` leads to the launcher. */

@@ -8,10 +8,12 @@
  * below it: when it dies, the kernel kills them.
  *
  * One thread, one epoll. It waits for
- *   the engine      CONFIG, ROOT, WORKSPACE, RUN, CANCEL; the end: we exit
+ *   the engine      CONFIG, ROOT, WORKSPACE, RUN, CANCEL, TRACE; the end: we
+ *                   exit
  *   SIGCHLD         a box's init is gone, and with it all of the box
  *   a box's socket  BOX_READY, FAILED, BOX_END
- *   a listener      a call of the kill set: record it, kill the box
+ *   a listener      a call of the kill set: record it, kill the box; of a
+ *                   traced box also one that is refused: count and answer it
  *   an oom eventfd  the box's memory is at its limit: kill the box, since the
  *                   kernel would kill only one process of it (cgroup v1)
  *   time            to look at boxes whose memory no cgroup limits, as long as
@@ -74,6 +76,7 @@ static struct {
   bool engine_gone;
   bool leaves; /* the keeper can make them */
   struct filter payload_filter, init_filter;
+  struct filter trace_filter; /* made for the first traced run */
   struct root* roots;
   struct box* boxes;
   uint32_t next_leaf;
@@ -98,8 +101,15 @@ static void answer(uint32_t id, const struct gbx_err* err) {
   tell_engine(&message.head, NULL, 0);
 }
 
+static void tell_blocked(const struct box* box) {
+  struct gbx_msg_blocked message;
+  trace_take(box->trace, box->run->request.head.id, &message);
+  tell_engine(&message.head, NULL, 0);
+}
+
 static void end_run(struct box* box, struct run* run,
                     const struct gbx_msg_end* end) {
+  if (box != NULL && box->trace != NULL) tell_blocked(box);
   struct gbx_msg_end message = *end;
   GBX_MSG_INIT(&message, GBX_M_END, run->request.head.id);
   tell_engine(&message.head, NULL, 0);
@@ -280,17 +290,20 @@ static void give_up_box(struct box* box, const struct gbx_err* err) {
 }
 
 static struct box* make_box(const struct root* root, bool with_leaf,
-                            const struct gbx_wire_limits* limits,
+                            const struct gbx_wire_limits* limits, bool traced,
                             struct gbx_err* err) {
   struct gbx_fds leaf_fds = {0};
   struct box_parts parts = {
       .root = root->id,
       .leaf_fds = &leaf_fds,
+      .usual = &launcher.payload_filter,
       .spec = {.root = &root->image,
                .limits = *limits,
-               .payload_filter = &launcher.payload_filter,
+               .payload_filter =
+                   traced ? &launcher.trace_filter : &launcher.payload_filter,
                .init_filter = &launcher.init_filter,
-               .notify = launcher.notify},
+               .notify = launcher.notify,
+               .traced = traced},
   };
   if (with_leaf) {
     if (make_leaf(limits, &parts.leaf, &leaf_fds, err) < 0) return NULL;
@@ -340,12 +353,14 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   return 0;
 }
 
-/* Without a cgroup the number of processes may only be lowered. */
+/* Without a cgroup the number of processes may only be lowered. The filter of
+ * a ready box is the usual one. */
 static bool ready_box_suits(const struct box* box, const struct run* run,
                             bool with_leaf) {
   const struct gbx_wire_limits* wanted = &run->request.limits;
   if (box->state != BOX_READY || box->reaped || box->end.err.code != GBX_OK ||
-      box->root != run->request.root || (box->leaf != 0) != with_leaf)
+      box->root != run->request.root || (box->leaf != 0) != with_leaf ||
+      (run->request.flags & GBX_RUN_TRACE) != 0)
     return false;
   return with_leaf || (wanted->pids != 0 && wanted->pids <= box->limits.pids);
 }
@@ -365,6 +380,10 @@ static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
     (void)gbx_fail(&err, GBX_E_INTERNAL, EBADMSG, "run", "no such root");
   else if (fds->count < 3)
     (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "argv and output");
+  bool traced = (request->flags & GBX_RUN_TRACE) != 0;
+  if (err.code == GBX_OK && traced)
+    (void)trace_make_filter(&launcher.payload_filter, launcher.notify,
+                            &launcher.trace_filter, &err);
   if (err.code != GBX_OK) {
     fail_run(run, &err);
     return;
@@ -381,7 +400,7 @@ static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
     box->run = NULL;
     give_up_box(box, &err);
   }
-  box = make_box(root, with_leaf, &request->limits, &err);
+  box = make_box(root, with_leaf, &request->limits, traced, &err);
   if (box == NULL)
     fail_run(run, &err);
   else
@@ -524,6 +543,14 @@ static void free_reaped(void) {
   }
 }
 
+/* No such run: its last BLOCKED went out before its END. */
+static void answer_trace(uint32_t run_id) {
+  for (struct box* box = launcher.boxes; box != NULL; box = box->next)
+    if (box->trace != NULL && box->run != NULL &&
+        box->run->request.head.id == run_id)
+      tell_blocked(box);
+}
+
 static void cancel(uint32_t run_id) {
   for (struct box* box = launcher.boxes; box != NULL; box = box->next)
     if (box->run != NULL && box->run->request.head.id == run_id) box_kill(box);
@@ -563,7 +590,7 @@ static struct root* root_that_wants_a_box(void) {
 static void refill(struct root* root) {
   struct gbx_err err = {0};
   /* A failure is reported by the run that needs the box. */
-  if (make_box(root, launcher.leaves, &ready_limits, &err) == NULL)
+  if (make_box(root, launcher.leaves, &ready_limits, false, &err) == NULL)
     root->ready_disabled = true;
 }
 
@@ -678,6 +705,9 @@ static void serve_engine(void) {
       return; /* it took the descriptors */
     case GBX_M_CANCEL:
       cancel(message.head.id);
+      break;
+    case GBX_M_TRACE:
+      answer_trace(message.head.id);
       break;
     default:
       break;

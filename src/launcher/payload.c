@@ -29,14 +29,23 @@ static void die(int socket_fd, const struct gbx_err* err, int exit_code) {
   _exit(exit_code);
 }
 
-int payload_load_filter(const struct filter* filter, bool listener,
+/* Since Linux 5.19. Without it a signal's handler runs while the call waits for
+ * its answer, and the call fails with EINTR where it would have been refused.
+ * Remove the fallback once 5.19 is the floor. */
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1ul << 5)
+#endif
+
+int payload_load_filter(const struct filter* filter, unsigned flags,
                         struct gbx_err* err) {
   struct sock_fprog program = {
       .len = (unsigned short)(filter->size / sizeof(struct sock_filter)),
       .filter = (struct sock_filter*)filter->program};
-  long result =
-      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-              listener ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0, &program);
+  long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+  const unsigned optional = SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+  if (result < 0 && errno == EINVAL && (flags & optional) != 0)
+    result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags & ~optional,
+                     &program);
   if (result < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "seccomp", "%u instructions",
                     program.len);
@@ -79,7 +88,9 @@ static int confine(const struct box_spec* spec, struct gbx_err* err) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "PR_SET_NO_NEW_PRIVS", "payload");
   /* The filter last, since it forbids most of the above. */
-  return payload_load_filter(spec->payload_filter, spec->notify, err);
+  unsigned flags = spec->notify ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
+  if (spec->traced) flags |= SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+  return payload_load_filter(spec->payload_filter, flags, err);
 }
 
 struct program {

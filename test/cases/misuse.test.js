@@ -45,6 +45,11 @@ const callbacks = wrongValues(
   [{}, 'an object'],
   [false, 'false (boolean)'],
 );
+const trace = wrongValues(
+  '"blocked", or null for none',
+  ['all', '"all" (string)'],
+  [true, 'true (boolean)'],
+);
 const environment = wrongValues(
   'an object of strings',
   ['A=b', '"A=b" (string)'],
@@ -74,6 +79,7 @@ const sessionOptions = {
     ...[-1, 0.5, 536870889],
   ),
   enforceLimits: booleans,
+  trace,
   trackFiles: booleans,
   warm: booleans,
   workspace: wrongValues(
@@ -105,6 +111,7 @@ const callOptions = {
     wrong: timeout.wrong,
   },
   env: environment,
+  trace,
   onStdout: callbacks,
   onStderr: callbacks,
 };

@@ -157,6 +157,7 @@ function commonResult() {
     stderrTruncated: false,
     fault: null,
     faultSyscall: '',
+    blocked: null,
     framesTruncated: false,
     durationUs: 1500,
     files: [],

@@ -143,6 +143,25 @@ describe('ExecutionResult', () => {
     assert.equal(result.fault.message, 'ran out of memory');
   });
 
+  test('blocked calls come by count and name, and only if asked for', () => {
+    assert.ok(!('blocked' in run({})));
+    assert.deepEqual(run({ blocked: [] }).blocked, []);
+    const { blocked } = run({
+      blocked: [
+        { syscall: 'socket', errno: 97, count: 1 },
+        { syscall: '', errno: 0, count: 500 },
+        { syscall: 'chroot', errno: 1, count: 1 },
+        { syscall: '998', errno: 38, count: 7 },
+      ],
+    });
+    assert.deepEqual(blocked, [
+      { syscall: '998', errno: 'ENOSYS', count: 7 },
+      { syscall: 'chroot', errno: 'EPERM', count: 1 },
+      { syscall: 'socket', errno: 'EAFNOSUPPORT', count: 1 },
+      { syscall: 'others', errno: null, count: 500 },
+    ]);
+  });
+
   test('an exception comes from the driver, the exit code from the process', () => {
     const frames = new FrameCollector();
     const error = { name: 'E', message: 'm', traceback: 't', line: 1 };

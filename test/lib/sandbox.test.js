@@ -197,6 +197,7 @@ describe('what a call gets', () => {
       cell: null,
       script: null,
       trackFiles: false,
+      trace: false,
       wantOutput: [false, false],
     });
     await sandbox.close();

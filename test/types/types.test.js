@@ -146,7 +146,8 @@ describe('index.d.ts says what lib/ does', () => {
     const { FrameCollector } = require('../../lib/frames.js');
     const { runResult } = require('../lib/fake-engine.js');
     const frames = new FrameCollector();
-    const result = runOutcome(runResult(), frames, {}, ['x']);
+    const native = runResult({ blocked: [] });
+    const result = runOutcome(native, frames, {}, ['x']);
     assert.deepEqual(
       memberNames('ExecutionResult'),
       Object.getOwnPropertyNames(result).sort(),

@@ -3,6 +3,7 @@
 // Compiled, not run, with --strict in each module mode: see types.test.js.
 
 import api, {
+  type BlockedCall,
   type CellOptions,
   type CodeError,
   ExecutionResult,
@@ -63,12 +64,18 @@ export async function oneShot(): Promise<void> {
   // @ts-expect-error: a fault is one of a few
   if (result.fault?.type === 'slow') return;
 
+  const blocked: BlockedCall[] | undefined = result.blocked;
+  for (const { syscall, errno, count } of blocked ?? []) {
+    console.log(syscall.length + count, errno?.length);
+  }
+
   const options: OneShotOptions = {
     language: 'node',
     timeoutS: null,
     memoryMb: null,
     env: { A: '1' },
     runtimes: { python: '/usr/bin/python3' },
+    trace: 'blocked',
     onStdout: (chunk) => {
       isType<typeof chunk, Buffer>(true);
     },
@@ -111,6 +118,9 @@ export async function kernel(sandbox: Sandbox): Promise<void> {
   const options: KernelOptions = { env: {}, language: 'python' };
   const opened: Kernel = await sandbox.kernel(options);
   const cell: CellOptions = { timeoutS: 1 };
+  // @ts-expect-error: a Kernel traces all of its cells, or none
+  const traced: CellOptions = { trace: 'blocked' };
+  console.log(traced);
   const result: ExecutionResult = await opened.runCode('1', cell);
   // @ts-expect-error: a kernel has one environment
   await opened.runCode('1', { env: {} });

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bpf_interpreter.h"
+#include "common/bpf.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -25,8 +25,8 @@ static bool compare(uint16_t code, uint32_t left, uint32_t right,
   }
 }
 
-int bpf_run(const struct sock_filter* program, size_t length,
-            const struct seccomp_data* data, uint32_t* ret_action) {
+int gbx_bpf_run(const struct sock_filter* program, size_t length,
+                const struct seccomp_data* data, uint32_t* ret_action) {
   uint32_t accumulator = 0;
   int steps = 0;
   if (length > BPF_MAXINSNS) return -1;
@@ -62,4 +62,13 @@ int bpf_run(const struct sock_filter* program, size_t length,
     }
   }
   return -1;
+}
+
+void gbx_bpf_ask_about_errnos(struct sock_filter* program, size_t length) {
+  for (size_t i = 0; i < length; i++) {
+    struct sock_filter* step = &program[i];
+    if (step->code == (BPF_RET | BPF_K) &&
+        (step->k & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO)
+      step->k = SECCOMP_RET_USER_NOTIF;
+  }
 }
