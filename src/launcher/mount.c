@@ -70,12 +70,14 @@ static const char* const read_only_dirs[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* ENOENT means that this kernel has no such file: nothing to hide. Every other
- * failure would leave a hole, so it ends the box. */
+/* What this kernel does not have need not be hidden. Every other failure would
+ * leave a hole, so it ends the box; also ENOENT, where it is `under` that is
+ * missing. */
 static int hide(const char* path, const char* under, struct gbx_err* err) {
-  if (mount(under, path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
-    return gbx_fail(err, GBX_E_SETUP, errno, "mask", "%s", path);
-  return 0;
+  if (mount(under, path, NULL, MS_BIND, NULL) == 0) return 0;
+  int error = errno;
+  if (error == ENOENT && access(path, F_OK) < 0 && errno == ENOENT) return 0;
+  return gbx_fail(err, GBX_E_SETUP, error, "mask", "%s", path);
 }
 
 int mount_mask_proc(const char* empty_dir, struct gbx_err* err) {
