@@ -6,9 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/sys.h"
@@ -65,9 +69,47 @@ static int open_epoll(struct gbx_err* err) {
   return 0;
 }
 
+#define IOPRIO_WHO_PROCESS_ 1 /* linux/ioprio.h is younger than our floor */
+#define IOPRIO_CLASS_SHIFT_ 13
+#define IOPRIO_CLASS_RT_    1
+
+static bool is_hurried(int policy) {
+  errno = 0;
+  int nice = getpriority(PRIO_PROCESS, 0);
+  return (nice < 0 && errno == 0) || policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+/* Node may have been started ahead of others: with real-time priority, say. It
+ * and we keep that, the better to see a deadline; strangers' code must not have
+ * it. Nor could it join a cgroup with a limit of processor time. */
+static int keep_priority_from_boxes(struct gbx_err* err) {
+  int policy = sched_getscheduler(0);
+  struct sched_param param;
+  if (policy < 0 || sched_getparam(0, &param) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "sched_getscheduler", "launcher");
+  if (is_hurried(policy & ~SCHED_RESET_ON_FORK) &&
+      sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &param) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "sched_setscheduler",
+                    "SCHED_RESET_ON_FORK");
+  long ioprio = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS_, 0);
+  if (ioprio >> IOPRIO_CLASS_SHIFT_ == IOPRIO_CLASS_RT_ &&
+      syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS_, 0, 0) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "ioprio_set", "none");
+  return 0;
+}
+
+/* `setarch -R` and its like switch the randomization of addresses off for all
+ * that comes after them. */
+static int use_own_personality(struct gbx_err* err) {
+  if (personality(0xffffffff) != PER_LINUX && personality(PER_LINUX) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "personality", "PER_LINUX");
+  return 0;
+}
+
 void launcher_enter(int exe_fd, int rooted) {
   struct gbx_err err = {0};
-  if (open_epoll(&err) < 0 || (rooted && become_box_user(&err) < 0) ||
+  if (keep_priority_from_boxes(&err) < 0 || use_own_personality(&err) < 0 ||
+      open_epoll(&err) < 0 || (rooted && become_box_user(&err) < 0) ||
       caps_keep_over_exec(&err) < 0 || leave_host_mounts(&err) < 0)
     launcher_fail_start(&err);
   /* Executed anew inside the user namespace, so that our memory belongs to it:

@@ -141,6 +141,9 @@ static int make_box(const struct box_spec* spec, struct gbx_err* err) {
   if (result < 0) return result;
   if (sethostname("glovebox", 8) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "sethostname", "glovebox");
+  /* The namespace began as a copy of the host's names. */
+  if (setdomainname("(none)", 6) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "setdomainname", "(none)");
   /* Under memory pressure on the host the box goes first. Not a rule of the
    * box, so a kernel that refuses is no reason to stop. */
   (void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "500");
