@@ -64,11 +64,12 @@ int gbx_bpf_run(const struct sock_filter* program, size_t length,
   return -1;
 }
 
-void gbx_bpf_ask_about_errnos(struct sock_filter* program, size_t length) {
+void gbx_bpf_replace(struct sock_filter* program, size_t length, uint32_t from,
+                     uint32_t to) {
   for (size_t i = 0; i < length; i++) {
     struct sock_filter* step = &program[i];
     if (step->code == (BPF_RET | BPF_K) &&
-        (step->k & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO)
-      step->k = SECCOMP_RET_USER_NOTIF;
+        (step->k & SECCOMP_RET_ACTION_FULL) == from)
+      step->k = to;
   }
 }

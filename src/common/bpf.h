@@ -17,8 +17,9 @@
 int gbx_bpf_run(const struct sock_filter* program, size_t length,
                 const struct seccomp_data* data, uint32_t* ret_action);
 
-/* Has a filter ask its listener about every call that it would refuse with an
- * errno. Nothing else changes: what it allows stays exactly what it was. */
-void gbx_bpf_ask_about_errnos(struct sock_filter* program, size_t length);
+/* Makes `to` of each verdict of the action `from` (SECCOMP_RET_... without
+ * data). Nothing else changes: which call gets which verdict stays the same. */
+void gbx_bpf_replace(struct sock_filter* program, size_t length, uint32_t from,
+                     uint32_t to);
 
 #endif  // SRC_COMMON_BPF_H_

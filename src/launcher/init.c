@@ -217,7 +217,7 @@ static int give_up_rights(const struct box_spec* spec, struct gbx_err* err) {
   if (result < 0) return result;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "PR_SET_NO_NEW_PRIVS", "init");
-  return payload_load_filter(spec->init_filter, 0, err);
+  return filter_load(spec->init_filter, 0, err);
 }
 
 /* After GO: what the payload says until it executes. Success is EXECUTING and

@@ -6,13 +6,8 @@
 #include <stdint.h>
 
 #include "common/wire.h"
+#include "launcher/filter.h"
 #include "launcher/root.h"
-
-/* A BPF program as seccomp(2) takes it. */
-struct filter {
-  const void* program;
-  size_t size;
-};
 
 /* All that init and the payload need to know, set before the fork. */
 struct box_spec {

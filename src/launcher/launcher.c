@@ -671,6 +671,8 @@ static void configure(const struct gbx_msg_config* config,
     launcher_fail_start(&err);
   }
   launcher.notify = config->notify != 0;
+  if (filter_settle(&launcher.payload_filter, &launcher.notify, &err) < 0)
+    launcher_fail_start(&err);
   launcher.leaves = config->leaves != 0;
   struct gbx_msg_head up;
   gbx_msg_head_init(&up, GBX_M_LAUNCHER_UP, sizeof up, 0);

@@ -29,29 +29,6 @@ static void die(int socket_fd, const struct gbx_err* err, int exit_code) {
   _exit(exit_code);
 }
 
-/* Since Linux 5.19. Without it a signal's handler runs while the call waits for
- * its answer, and the call fails with EINTR where it would have been refused.
- * Remove the fallback once 5.19 is the floor. */
-#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1ul << 5)
-#endif
-
-int payload_load_filter(const struct filter* filter, unsigned flags,
-                        struct gbx_err* err) {
-  struct sock_fprog program = {
-      .len = (unsigned short)(filter->size / sizeof(struct sock_filter)),
-      .filter = (struct sock_filter*)filter->program};
-  long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
-  const unsigned optional = SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-  if (result < 0 && errno == EINVAL && (flags & optional) != 0)
-    result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags & ~optional,
-                     &program);
-  if (result < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "seccomp", "%u instructions",
-                    program.len);
-  return (int)result;
-}
-
 /* Signals as a fresh program expects them; the launcher blocked some. Not by
  * sigaction(3): it refuses 32 and 33, which the C library keeps for itself and
  * posix_spawn leaves ignored in the keeper, and so in all that comes of it. */
@@ -90,7 +67,7 @@ static int confine(const struct box_spec* spec, struct gbx_err* err) {
   /* The filter last, since it forbids most of the above. */
   unsigned flags = spec->notify ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
   if (spec->traced) flags |= SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-  return payload_load_filter(spec->payload_filter, flags, err);
+  return filter_load(spec->payload_filter, flags, err);
 }
 
 struct program {

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 #include "common/bpf.h"
@@ -13,23 +12,14 @@ struct trace {
   struct gbx_msg_blocked found;
 };
 
-static size_t length_of(const struct filter* filter) {
-  return filter->size / sizeof(struct sock_filter);
-}
-
 int trace_make_filter(const struct filter* usual, bool notify,
                       struct filter* asking, struct gbx_err* err) {
   if (!notify)
     return gbx_fail(err, GBX_E_UNSUPPORTED, ENOSYS, "trace",
                     "SECCOMP_RET_USER_NOTIF");
   if (asking->program != NULL) return 0;
-  struct sock_filter* program = malloc(usual->size);
-  if (program == NULL)
-    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "trace filter");
-  memcpy(program, usual->program, usual->size);
-  gbx_bpf_ask_about_errnos(program, length_of(usual));
-  *asking = (struct filter){.program = program, .size = usual->size};
-  return 0;
+  return filter_derive(usual, SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, asking,
+                       err);
 }
 
 struct trace* trace_new(const struct filter* usual) {
@@ -66,8 +56,10 @@ enum trace_outcome trace_answer(struct trace* trace, int listener_fd,
                                 const struct seccomp_notif* call,
                                 struct gbx_err* err) {
   uint32_t action = SECCOMP_RET_KILL_PROCESS;
-  int steps = gbx_bpf_run(trace->usual->program, length_of(trace->usual),
-                          &call->data, &action);
+  const struct filter* usual = trace->usual;
+  int steps =
+      gbx_bpf_run(usual->program, usual->size / sizeof(struct sock_filter),
+                  &call->data, &action);
   if (steps < 0 || (action & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_ERRNO)
     return TRACE_FORBIDDEN;
   int error = (int)(action & SECCOMP_RET_DATA);

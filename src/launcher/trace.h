@@ -14,7 +14,7 @@
 
 #include "common/error.h"
 #include "common/wire.h"
-#include "launcher/init.h"
+#include "launcher/filter.h"
 
 struct trace;
 

@@ -81,7 +81,8 @@ static void compile(struct gbx__filter_options options) {
   filter.asking = malloc(size);
   if (filter.asking == NULL) exit(1);
   memcpy(filter.asking, bytes, size);
-  gbx_bpf_ask_about_errnos(filter.asking, filter.length);
+  gbx_bpf_replace(filter.asking, filter.length, SECCOMP_RET_ERRNO,
+                  SECCOMP_RET_USER_NOTIF);
 }
 
 /* Whatever is asked of the filter is asked of that of a traced box as well: it
@@ -479,6 +480,20 @@ static void test_unsupported(void) {
                  -ENOTSUP, GBX_E_UNSUPPORTED);
 }
 
+/* What the launcher makes of the filter where nobody can listen. */
+static void test_killing(void) {
+  compile((struct gbx__filter_options){.notify = true});
+  struct sock_filter* killing = filter.program;
+  size_t length = filter.length;
+  filter.program = NULL;
+  gbx_bpf_replace(killing, length, SECCOMP_RET_USER_NOTIF,
+                  SECCOMP_RET_KILL_PROCESS);
+  compile((struct gbx__filter_options){.notify = false});
+  EXPECT(length == filter.length &&
+         memcmp(killing, filter.program, length * sizeof *killing) == 0);
+  free(killing);
+}
+
 static void test_contradiction(void) {
   expect_refusal((struct gbx__filter_options){.init = true, .notify = true},
                  -EINVAL, GBX_E_INVALID);
@@ -516,6 +531,8 @@ int main(void) {
   if (gbx__filter_can_notify()) {
     run_for_payload(SCMP_ARCH_X86_64, true);
     run_for_payload(SCMP_ARCH_AARCH64, true);
+    run_test("with kills for questions it is the filter without a listener",
+             test_killing);
   } else {
     skip("filters with a listener: no SECCOMP_RET_USER_NOTIF here");
   }

@@ -378,7 +378,7 @@ test('many traced boxes at a time have each its own list', async (t) => {
 
 // ---- Kernels of Linux that cannot ------------------------------------------
 
-function runWithout(operation, flags, errno) {
+function runUnder(...words) {
   const script = `
     const { runCode } = require('./lib/index.js');
     runCode('import os\\ntry: os.chroot("/")\\nexcept OSError as e: print(e.errno)',
@@ -387,7 +387,7 @@ function runWithout(operation, flags, errno) {
         ({ code, message }) => JSON.stringify({ code, message }))
       .then(console.log);`;
   const { stdout, stderr } = outside([
-    ...[compile('without-seccomp'), operation, flags, errno].map(String),
+    ...words.map(String),
     ...[process.execPath, '--no-warnings', '-e', script],
   ]);
   assert.equal(stderr, '');
@@ -399,9 +399,14 @@ test(
   needsCompiler,
   () => {
     const [getSizes, EINVAL] = [3, 22];
-    const { code, message } = runWithout(getSizes, 0, EINVAL);
-    assert.equal(code, 'ERR_SANDBOX_UNSUPPORTED');
-    assert.match(message, /leave `trace` out/);
+    for (const words of [
+      [compile('without-seccomp'), getSizes, 0, EINVAL],
+      [compile('listened')],
+    ]) {
+      const { code, message } = runUnder(...words);
+      assert.equal(code, 'ERR_SANDBOX_UNSUPPORTED', words[0]);
+      assert.match(message, /leave `trace` out/);
+    }
   },
 );
 
@@ -410,7 +415,9 @@ test(
   needsCompiler,
   () => {
     const [setFilter, waitKillable, EINVAL] = [1, 32, 22];
-    const { stdout, blocked } = runWithout(setFilter, waitKillable, EINVAL);
+    const { stdout, blocked } = runUnder(
+      ...[compile('without-seccomp'), setFilter, waitKillable, EINVAL],
+    );
     assert.equal(stdout, '1\n');
     assert.deepEqual(blocked, [
       { syscall: 'chroot', errno: 'EPERM', count: 1 },
