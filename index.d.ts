@@ -426,10 +426,11 @@ export class ExecutionResult {
   usage: Usage;
   /**
    * The system calls that the filter refused, the most frequent first; empty if
-   * there were none. Only with {@link SandboxOptions.trace}. What the filter
-   * lets through and the kernel then refuses, for want of a right or of a file,
-   * is not in it. Programs try calls in order to fall back: `clone3`, `ENOSYS`,
-   * is in every program with threads.
+   * there were none. Only with {@link SandboxOptions.trace}, and not if the call
+   * ended because nothing answered any more. What the filter lets through and
+   * the kernel then refuses, for want of a right or of a file, is not in it.
+   * Programs try calls in order to fall back: `clone3`, `ENOSYS`, is in every
+   * program with threads.
    */
   blocked?: BlockedCall[];
   /** The bytes of `stdout` as they were written. Not in JSON. */

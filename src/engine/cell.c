@@ -45,7 +45,7 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
   free(run->files);
   run->files = NULL;
   run->file_count = 0;
-  if (run->trace != NULL) run->trace->count = 0;
+  if (run->trace != NULL) run->trace->known = false;
 }
 
 void gbx__cells_report(struct gbx_run* run, const struct gbx_err* failure) {

@@ -181,7 +181,7 @@ struct gbx_blocked_call {
   uint64_t count;
 };
 
-/* `calls` is NULL if the run is not traced. */
+/* `calls` is NULL if the run is not traced, or nobody can say. */
 struct gbx_blocked {
   const struct gbx_blocked_call* calls;
   size_t count;

@@ -281,6 +281,7 @@ struct gbx__cell {
 struct gbx__trace {
   struct gbx_blocked_call calls[GBX_BLOCKED_MAX + 1];
   size_t count;
+  bool known; /* the launcher said it; else it is too ill to, not: none */
   bool asked; /* a cell's report waits for the launcher's answer */
 };
 

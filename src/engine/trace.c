@@ -14,7 +14,7 @@
 #define ANSWER_PATIENCE_MS 10000
 
 struct gbx_blocked gbx__trace_view(const struct gbx_run* run) {
-  if (run->trace == NULL) return (struct gbx_blocked){0};
+  if (run->trace == NULL || !run->trace->known) return (struct gbx_blocked){0};
   return (struct gbx_blocked){run->trace->calls, run->trace->count};
 }
 
@@ -34,6 +34,7 @@ void gbx__trace_ask(struct gbx_run* run) {
 
 static void keep(struct gbx__trace* trace,
                  const struct gbx_msg_blocked* blocked) {
+  trace->known = true;
   trace->count = 0;
   for (uint64_t i = 0; i < blocked->count && i < GBX_BLOCKED_MAX; i++) {
     const struct gbx_wire_blocked* from = &blocked->calls[i];

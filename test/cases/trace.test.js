@@ -4,7 +4,14 @@
 // `trace: "blocked"`: which call was it that the sandbox refused?
 
 const assert = require('node:assert/strict');
-const { open, outside, test, timeScale } = require('../helpers/harness.js');
+const {
+  descendants,
+  open,
+  outside,
+  soak,
+  test,
+  timeScale,
+} = require('../helpers/harness.js');
 const {
   ask,
   assertBlocked,
@@ -326,6 +333,23 @@ test('closing a traced Kernel in its cell ends it at once', async (t) => {
   const rejected = assert.rejects(cell, { code: 'ERR_SANDBOX_CLOSED' });
   await kernel.close();
   await rejected;
+});
+
+test('a cell whose calls nobody can tell of has no list, not an empty one', async (t) => {
+  if (!soak) {
+    t.skip('the patience is 15 s: GLOVEBOX_SOAK=1');
+    return;
+  }
+  const kernel = await (await open(t)).kernel(traced);
+  const [keeper] = descendants().filter(({ ppid }) => ppid === process.pid);
+  const [launcher] = descendants(keeper.pid);
+  const cell = kernel.runCode('import time\ntime.sleep(0.5)');
+  process.kill(launcher.pid, 'SIGSTOP');
+  const result = await cell.finally(() =>
+    process.kill(launcher.pid, 'SIGCONT'),
+  );
+  assert.equal(result.fault.type, 'killed');
+  assert.ok(!('blocked' in result));
 });
 
 // ---- Others ----------------------------------------------------------------
