@@ -40,6 +40,7 @@ const defaultFiles = [
   'test/cases/misuse.test.js',
   'test/cases/host-process.test.js',
   'test/lib/callbacks.test.js',
+  'test/hostile/concurrency.test.js',
 ];
 
 const fileTimeoutMs = 5 * 60 * 1000;

@@ -315,7 +315,8 @@ struct gbx_run {
   bool announced; /* on_output was called and nothing taken since */
 
   struct gbx__control control;
-  uv_timer_t* timer; /* the deadline; after a kill, the patience */
+  uv_timer_t* timer; /* the deadline; after a kill, the patience; there from
+                        STARTING until ENDED */
   int pidfd;         /* of the box's init; -1 before STARTED */
   uint64_t start_ns;
 

@@ -78,14 +78,27 @@ static bool hierarchy_dir(const char* controller, const char* path,
   return found;
 }
 
-/* A leaf is stale when the keeper that made it is gone. */
+/* The number of this process' pid namespace; 0 if it is not to be had. */
+static unsigned long pid_namespace(void) {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? (unsigned long)info.st_ino : 0;
+}
+
+/* A leaf is stale when the keeper that made it is gone. One of another pid
+ * namespace cannot be seen from here: its leaves stay, or one that it is just
+ * making for a box would be taken for stale. */
 static void remove_stale_leaves(const char* parent) {
+  unsigned long own_namespace = pid_namespace();
   DIR* dir = opendir(parent);
   if (dir == NULL) return;
   const struct dirent* entry;
   while ((entry = readdir(dir)) != NULL) {
     long keeper_pid;
-    if (sscanf(entry->d_name, "gbx-%*d-%ld-", &keeper_pid) != 1) continue;
+    unsigned long namespace;
+    if (sscanf(entry->d_name, "gbx-%*d-%ld-%lu-", &keeper_pid, &namespace) !=
+            2 ||
+        namespace != own_namespace)
+      continue;
     if (keeper_pid <= 0 || kill((pid_t)keeper_pid, 0) == 0 || errno != ESRCH)
       continue;
     /* Fails while its last processes die: tried again at our own end, and by
@@ -97,8 +110,8 @@ static void remove_stale_leaves(const char* parent) {
 
 void cgroup_probe(struct cgroup* cgroup, const char* node_pid) {
   memset(cgroup, 0, sizeof *cgroup);
-  (void)snprintf(cgroup->prefix, sizeof cgroup->prefix, "gbx-%.12s-%d-",
-                 node_pid, getpid());
+  (void)snprintf(cgroup->prefix, sizeof cgroup->prefix, "gbx-%.12s-%d-%lu-",
+                 node_pid, getpid(), pid_namespace());
   for (int i = 0; i < CGROUP_HIERARCHIES; i++) {
     char path[PATH_MAX];
     char* parent = cgroup->parent[i];

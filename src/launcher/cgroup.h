@@ -23,7 +23,7 @@ struct cgroup {
   /* For each controller the folder below which leaves are made; "" if it is
    * not to be had. Controllers that are mounted together share a folder. */
   char parent[CGROUP_HIERARCHIES][PATH_MAX];
-  char prefix[48]; /* "gbx-<node pid>-<keeper pid>-" */
+  char prefix[64]; /* "gbx-<node pid>-<keeper pid>-<pid namespace>-" */
   uint32_t controllers;
 };
 

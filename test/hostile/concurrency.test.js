@@ -5,6 +5,7 @@
 // costs and leaves.
 
 const assert = require('node:assert/strict');
+const { spawnSync } = require('node:child_process');
 const crypto = require('node:crypto');
 const fs = require('node:fs');
 const os = require('node:os');
@@ -15,6 +16,7 @@ const {
   eventually,
   glovebox,
   hasCgroups,
+  isRoot,
   leaves,
   open,
   outside,
@@ -215,7 +217,8 @@ function takeStock() {
 const slack = { processes: 8, boxes: 2, leaves: 2, namespaces: 16, threads: 4 };
 slack['descriptors of the launcher'] = 16;
 slack.descriptors = 2;
-slack.MiB = 10;
+// A sanitizer keeps what was freed.
+slack.MiB = /asan/.test(process.env.LD_PRELOAD) ? 1024 : 10;
 slack['MiB of the keeper'] = slack['MiB of the launcher'] = 1;
 
 test('CON-02 calls one after the other leave everything where it was', async (t) => {
@@ -330,6 +333,76 @@ test('CON-05 close() of sessions whose calls all wait for a place is a close', a
   for (const result of await Promise.all(others)) assertFinished(result);
 });
 
+test('CON-05 the death of the launcher or keeper among calls and closes settles each of them', async (t) => {
+  const seed = chooseSeed(t);
+  const next = seeded(seed);
+  const stays = await open(t);
+  for (let round = 0; round < scaled(8, 300); round++) {
+    const named = fs.mkdtempSync(path.join(os.tmpdir(), 'named-'));
+    const closes = await new glovebox.Sandbox({ workspace: named }).open();
+    // The last round's are gone, and their inits with them.
+    await eventually(
+      () => helpers().keepers.length === 1 && helpers().launchers.length === 1,
+      'two keepers',
+    );
+    const { keepers, launchers } = helpers();
+    const kernels = [stays, closes].map((sandbox) => sandbox.kernel());
+    const cells = kernels.map(async (kernel) => {
+      // Whatever had not started yet goes on in the next launcher.
+      return (await kernel).runCode('import time; time.sleep(0.2)');
+    });
+    const calls = [stays, closes].flatMap((sandbox) =>
+      Array.from({ length: 40 }, (_, i) =>
+        sandbox.run(['sleep', i % 2 === 0 ? '0' : '0.2']),
+      ),
+    );
+    const settled = Promise.allSettled([...kernels, ...cells, ...calls]);
+    const [victim] = next() < 0.5 ? keepers : launchers;
+    await new Promise((resolve) => setTimeout(resolve, next() * 60));
+    const closing = next() < 0.5 ? closes.close() : undefined;
+    if (next() < 0.5) await new Promise(setImmediate);
+    process.kill(victim, 'SIGKILL');
+    for (const { reason, value } of await settled) {
+      if (reason) {
+        const expected = /^ERR_SANDBOX_(DIED|CLOSED|START|KERNEL_DEAD)$/;
+        assert.match(reason.code, expected, `seed ${seed}: ${reason.stack}`);
+      } else if (value && 'exitCode' in value) {
+        assertFinished(value, `seed ${seed}`);
+      }
+    }
+    await (closing ?? closes.close());
+    fs.rmSync(named, { recursive: true });
+    assertFinished(await stays.run(['true']), `seed ${seed}`);
+  }
+});
+
+test('CON-05 a host process in another pid namespace takes no cgroup for stale that is being made', async (t) => {
+  if (!hasCgroups || !isRoot) {
+    t.skip('by design: only root makes cgroups');
+    return;
+  }
+  await open(t);
+  const [keeper] = helpers().keepers;
+  const [own] = leaves();
+  const [namespace] = own.match(/\d+(?=-\d+$)/);
+  // As a leaf is before its box joins it, and one whose keeper is gone.
+  const { pid: gone } = spawnSync('true');
+  const made = `${path.dirname(own)}/gbx-${process.pid}-${keeper}-${namespace}-0`;
+  const stale = `${path.dirname(own)}/gbx-1-${gone}-${namespace}-0`;
+  for (const folder of [made, stale]) fs.mkdirSync(folder);
+  t.after(() => fs.rmdirSync(made));
+  const fixture = path.join(__dirname, 'fixtures', 'ends-after-run.js');
+  const program = [process.execPath, '--no-warnings', fixture];
+  const foreign = ['unshare', '--pid', '--fork', '--mount-proc', ...program];
+  const there = outside(foreign);
+  assert.equal(there.exitCode, 0, there.stderr);
+  assert.ok(fs.existsSync(made), 'one that is being made');
+  assert.ok(fs.existsSync(stale), 'nor does it know that this is stale');
+  assert.equal(outside(program).exitCode, 0);
+  assert.ok(fs.existsSync(made), 'one that is being made');
+  assert.ok(!fs.existsSync(stale), 'one of a keeper that is seen to be gone');
+});
+
 // ---- CON-07 ----------------------------------------------------------------
 
 test('CON-07 boxes beyond the namespaces of this host fail by name, and those that fit work', () => {
@@ -391,6 +464,13 @@ test('CON-10 a box that floods its output does not starve the others', async (t)
 });
 
 // ---- CON-11 ----------------------------------------------------------------
+
+/** Another one each time, and printed; GLOVEBOX_SEED gives it back. */
+function chooseSeed(t) {
+  const seed = Number(process.env.GLOVEBOX_SEED ?? crypto.randomInt(2 ** 31));
+  t.diagnostic(`GLOVEBOX_SEED=${seed}`);
+  return seed;
+}
 
 /** Numbers in [0, 1) that follow from `seed` (mulberry32). */
 function seeded(seed) {
@@ -520,15 +600,14 @@ function* deedsOf(seed) {
 }
 
 test('CON-11 a random mix of calls, faults and closes fails nowhere and leaves nothing', async (t) => {
-  const seed = Number(process.env.GLOVEBOX_SEED ?? crypto.randomInt(2 ** 31));
-  t.diagnostic(`GLOVEBOX_SEED=${seed}`);
+  const seed = chooseSeed(t);
   const first = (count) => {
     const generator = deedsOf(seed);
     return Array.from({ length: count }, () => generator.next().value);
   };
   assert.deepEqual(first(100), first(100), 'the same seed, the same deeds');
 
-  const seconds = scaled(6, Number(process.env.GLOVEBOX_SOAK_S ?? 3600));
+  const seconds = scaled(4, Number(process.env.GLOVEBOX_SOAK_S ?? 3600));
   const counts = {};
   const act = async (actorSeed, until) => {
     const actor = {};
@@ -565,7 +644,7 @@ test('CON-11 a random mix of calls, faults and closes fails nowhere and leaves n
     // As many as three roots of ready boxes.
     assert.ok(after[name] <= before[name] + 6, `${name} grew`);
   }
-  assert.ok(after.MiB < before.MiB + 48, 'memory grew');
+  assert.ok(after.MiB < before.MiB + 38 + slack.MiB, 'memory grew');
 });
 
 // ---- CON-13, CON-14 --------------------------------------------------------

@@ -964,7 +964,7 @@ hold()`,
   assert.ok(!mounts.some(({ filesystem }) => filesystem.startsWith('cgroup')));
   if (sandbox.limits.memoryMb === 'kernel') {
     assert.ok(leaves().length > 0);
-    assert.match(outsideBox.join(''), /\/gbx-\d+-\d+-\d+$/m);
+    assert.match(outsideBox.join(''), /\/gbx-\d+-\d+-\d+-\d+$/m);
   }
 });
 
