@@ -7,6 +7,9 @@
 
 int gbx_fail(struct gbx_err* err, enum gbx_code code, int sys_errno,
              const char* op, const char* format, ...) {
+  /* A call that does not exist is the kernel's lack, at whatever step. */
+  if (sys_errno == ENOSYS && (code == GBX_E_START || code == GBX_E_SETUP))
+    code = GBX_E_UNSUPPORTED;
   if (err != NULL) {
     memset(err, 0, sizeof *err);
     err->code = (int32_t)code;

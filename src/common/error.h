@@ -51,7 +51,8 @@ struct gbx_err {
 };
 
 /* Fills `err` and returns -sys_errno (or -EIO where it is 0): the only way to
- * fail. A NULL `err` is allowed. */
+ * fail. A NULL `err` is allowed. START and SETUP become UNSUPPORTED where the
+ * errno is ENOSYS. */
 int gbx_fail(struct gbx_err* err, enum gbx_code code, int sys_errno,
              const char* op, const char* format, ...)
     __attribute__((format(printf, 5, 6)));

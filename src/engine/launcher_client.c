@@ -398,10 +398,18 @@ static int socket_pair(int ret_pair[2], struct gbx_err* err) {
  * seen must not live on. It has nothing to clean up yet. */
 static int watch_keeper(struct gbx_engine* engine, struct gbx_err* err) {
   struct gbx__client* client = &engine->client;
+  const char* op = "pidfd_open";
   client->keeper_pidfd = sys_pidfd_open(client->keeper_pid);
   int error = client->keeper_pidfd < 0 ? errno : ENOMEM;
-  if (client->keeper_pidfd >= 0)
+  if (client->keeper_pidfd >= 0 &&
+      sys_pidfd_kill(client->keeper_pidfd, 0) < 0 && errno != ESRCH) {
+    /* No box could be ended. */
+    op = "pidfd_send_signal";
+    error = errno;
+  } else if (client->keeper_pidfd >= 0) {
+    op = "uv_poll_init";
     client->keeper_end = gbx__poll_new(engine, client->keeper_pidfd, engine);
+  }
   if (client->keeper_end != NULL) {
     (void)uv_poll_start(client->keeper_end, UV_READABLE, on_keeper_end);
     return 0;
@@ -410,8 +418,7 @@ static int watch_keeper(struct gbx_engine* engine, struct gbx_err* err) {
   (void)kill(client->keeper_pid, SIGKILL); /* our child, so it is its pid */
   (void)RETRY(waitpid(client->keeper_pid, NULL, 0));
   client->keeper_pid = 0;
-  return gbx_fail(err, error == ENOSYS ? GBX_E_UNSUPPORTED : GBX_E_START, error,
-                  "pidfd_open", "keeper");
+  return gbx_fail(err, GBX_E_START, error, op, "keeper");
 }
 
 static int start(struct gbx_engine* engine, struct gbx_err* err) {

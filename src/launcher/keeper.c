@@ -308,31 +308,37 @@ static void clean_up(struct keeper* keeper) {
   }
 }
 
-int keeper_main(const char* node_pid) {
+static int prepare(struct gbx_err* err) {
   /* Whatever the host process had open without close-on-exec ends here. */
-  if (sys_close_range(GBX_FD_PEER + 1, ~0u, 0) < 0) return 1;
+  if (sys_close_range(GBX_FD_PEER + 1, ~0u, 0) < 0)
+    return gbx_fail(err, GBX_E_START, errno, "close_range", "keeper");
   (void)fcntl(GBX_FD_ENGINE, F_SETFD, FD_CLOEXEC); /* open, or recv fails */
   (void)fcntl(GBX_FD_PEER, F_SETFD, FD_CLOEXEC);
   (void)umask(022);
-  if (chdir("/") < 0) return 1; /* keep no folder of the host busy */
+  if (chdir("/") < 0) /* keep no folder of the host busy */
+    return gbx_fail(err, GBX_E_START, errno, "chdir", "/");
   /* A thousand boxes have some thousand descriptors in the launcher. */
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
   }
+  return 0;
+}
 
+int keeper_main(const char* node_pid) {
   struct keeper keeper = {.engine_fd = GBX_FD_ENGINE,
                           .launcher_fd = -1,
                           .launcher_pidfd = -1,
                           .box_uid = choose_box_uid()};
+  struct gbx_err err = {0};
+  bool is_prepared = prepare(&err) == 0;
   keeper.rooted = is_rooted(&keeper);
   if (keeper.rooted)
     cgroup_probe(&keeper.cgroup, node_pid);
   else
     keeper.box_uid = 0;
-  struct gbx_err err = {0};
-  if (start_launcher(&keeper, &err) < 0) {
+  if (!is_prepared || start_launcher(&keeper, &err) < 0) {
     send_result(keeper.engine_fd, GBX_M_FAILED, 0, &err, NULL);
     clean_up(&keeper);
     return 1;

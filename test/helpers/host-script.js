@@ -12,9 +12,10 @@ const readline = require('node:readline');
 const fixtures = path.join(__dirname, '..', 'cases', 'fixtures');
 
 /**
- * Starts `name` of test/cases/fixtures, or of `folder`. Variables of `env` are set over this
- * process' own; undefined takes one away. What is left of it when test `t` ends
- * is killed.
+ * Starts `name` of test/cases/fixtures, or of `folder`. Variables of `env` are
+ * set over this process' own; undefined takes one away. `wrapper` is an argv that
+ * executes the one that is added to it, `flags` are for node. What is left of it
+ * when test `t` ends is killed.
  *
  * - `line()` resolves with the next line of its stdout; rejects if it ended.
  * - `ended` resolves with `{exitCode, signal, stderr}`.
@@ -22,9 +23,18 @@ const fixtures = path.join(__dirname, '..', 'cases', 'fixtures');
 function startScript(
   t,
   name,
-  { args = [], env = {}, cwd, folder = fixtures } = {},
+  {
+    args = [],
+    env = {},
+    cwd,
+    folder = fixtures,
+    wrapper = [],
+    flags = [],
+  } = {},
 ) {
-  const child = spawn(process.execPath, [path.join(folder, name), ...args], {
+  const file = path.join(folder, name);
+  const argv = [...wrapper, process.execPath, ...flags, file, ...args];
+  const child = spawn(argv[0], argv.slice(1), {
     cwd,
     env: { ...process.env, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -64,4 +74,30 @@ async function askScript(t, name, options) {
   return answer;
 }
 
-module.exports = { askScript, startScript };
+/**
+ * Starts test/hostile/fixtures/host.js: a host process that does what it is
+ * told. `ask(fn, ...args)` runs the text of a function there, with an object
+ * that stays the same from one to the next, and resolves with what it returns;
+ * it rejects with the code and message of what it throws. Options as for
+ * startScript.
+ */
+function startHost(t, options) {
+  const folder = path.join(__dirname, '..', 'hostile', 'fixtures');
+  const script = startScript(t, 'host.js', { folder, ...options });
+  return {
+    ...script,
+    async ask(fn, ...args) {
+      script.child.stdin.write(`${JSON.stringify([String(fn), args])}\n`);
+      const { value, error } = JSON.parse(await script.line());
+      if (error) throw Object.assign(new Error(error.message), error);
+      return value;
+    },
+    /** Ends it in the way of a program that has nothing more to do. */
+    async end() {
+      script.child.stdin.end();
+      return script.ended;
+    },
+  };
+}
+
+module.exports = { askScript, startHost, startScript };

@@ -134,6 +134,11 @@ function compile(name, options = []) {
   return compiled.get(name);
 }
 
+/** The same as a library, to be preloaded or loaded as an addon of Node's. */
+function compileLibrary(name) {
+  return compile(name, ['-shared', '-fPIC']);
+}
+
 /** Whether programs can be compiled. Where skips are forbidden they must be. */
 function hasCompiler() {
   const found = spawnSync(compiler, ['--version']).status === 0;
@@ -299,6 +304,7 @@ module.exports = {
   assertBlocked,
   assertFinished,
   compile,
+  compileLibrary,
   hasCompiler,
   isX64,
   numbers,

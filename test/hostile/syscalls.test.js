@@ -282,9 +282,10 @@ test('SYS-25 without seccomp nothing runs', needsCompiler, async () => {
   assert.equal(tryWithout(-1, 0, EPERM), 'ERR_SANDBOX_UNSUPPORTED');
   assert.equal(tryWithout(getAction, 0, EINVAL), 'ERR_SANDBOX_UNSUPPORTED');
   // Refused only when it is to be loaded, in the box.
-  for (const errno of [EPERM, EINVAL, ENOSYS]) {
+  for (const errno of [EPERM, EINVAL]) {
     assert.equal(tryWithout(setFilter, 0, errno), 'ERR_SANDBOX_SETUP');
   }
+  assert.equal(tryWithout(setFilter, 0, ENOSYS), 'ERR_SANDBOX_UNSUPPORTED');
   // That it has no listener is no reason: the filter then kills by itself.
   assert.equal(tryWithout(setFilter, listenerFlag, EINVAL), 'ran 0');
 });
