@@ -70,6 +70,7 @@ enum gbx_msg_type {
   GBX_M_GO,
   GBX_M_PAYLOAD_READY,
   GBX_M_EXECUTING,
+  GBX_M_PING, /* to the launcher: DONE, if it is there */
 };
 
 struct gbx_msg_head {

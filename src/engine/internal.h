@@ -92,6 +92,7 @@ struct gbx__client {
   uv_timer_t* start_timer;
   uv_timer_t* silence_timer; /* runs while an answer may be owed; lives on */
   bool heard;                /* from the launcher since it was started */
+  bool pinged;               /* and nothing heard since */
   bool keeper_up, launcher_up;
   bool was_up;                         /* the pair that ended had come up */
   uint32_t controllers;                /* enum gbx_controllers */
@@ -111,6 +112,9 @@ void gbx__client_stop(struct gbx_engine* engine, const struct gbx_err* err);
 int gbx__client_send(struct gbx_engine* engine,
                      const struct gbx_msg_head* message, const int* fds,
                      int count);
+/* The launcher was to end something and did not say so: if it says nothing else
+ * either, it is given up. */
+void gbx__client_ping(struct gbx_engine* engine);
 /* Tells the keeper of a temporary workspace, or that it is gone. Returns false
  * if it does not run or its socket is full. */
 bool gbx__client_temp(struct gbx_engine* engine, enum gbx_msg_type type,

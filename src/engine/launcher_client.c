@@ -40,7 +40,8 @@ static void lose(struct gbx_engine* engine, const char* who) {
 
 /* Deadlines end runs that the launcher has started. What waits for one of its
  * answers - an open, the start of a kernel - would wait for ever for a launcher
- * that hangs. Nothing ticks while nothing is owed. */
+ * that hangs, or that waits for a keeper that does. Nothing ticks while nothing
+ * is owed. */
 static void expect_answer(struct gbx_engine* engine);
 
 static void on_silence(uv_timer_t* timer) {
@@ -48,8 +49,8 @@ static void on_silence(uv_timer_t* timer) {
   struct gbx__client* client = &engine->client;
   struct gbx_err err = {0};
   bool is_down = client->state == CLIENT_DOWN;
-  bool is_owed =
-      is_down ? gbx__sessions_wait(engine, false) : gbx__sessions_await(engine);
+  bool is_owed = is_down ? gbx__sessions_wait(engine, false)
+                         : client->pinged || gbx__sessions_await(engine);
   if (engine->closing || !is_owed) return;
   if (client->heard) {
     expect_answer(engine);
@@ -63,6 +64,8 @@ static void on_silence(uv_timer_t* timer) {
   } else {
     (void)gbx_fail(&err, GBX_E_DIED, ETIMEDOUT, "launcher",
                    "no answer for %d s", SILENCE_MS / 1000);
+    /* Not asked to clean up, since it may be the one that hangs. */
+    (void)sys_pidfd_kill(client->keeper_pidfd, SIGKILL);
     gbx__client_stop(engine, &err);
   }
 }
@@ -146,6 +149,19 @@ int gbx__client_send(struct gbx_engine* engine,
   /* No memory for a message that something waits for: its end fails that. */
   (void)shutdown(client->launcher_fd, SHUT_RDWR);
   return 0;
+}
+
+void gbx__client_ping(struct gbx_engine* engine) {
+  struct gbx__client* client = &engine->client;
+  if (client->state != CLIENT_UP || client->pinged) return;
+  struct gbx_msg_head head;
+  gbx_msg_head_init(&head, GBX_M_PING, sizeof head, 0);
+  client->pinged = true;
+  /* What it said before counts no more. */
+  client->heard = false;
+  if (client->silence_timer != NULL)
+    (void)uv_timer_start(client->silence_timer, on_silence, SILENCE_MS, 0);
+  (void)gbx__client_send(engine, &head, NULL, 0); /* none: cannot fail */
 }
 
 /* A message that was kept could not be sent after all: one with descriptors, of
@@ -294,6 +310,7 @@ static void on_launcher(uv_poll_t* poll, int status, int events) {
       return;
     }
     client->heard = true;
+    client->pinged = false;
     handle(engine, &message, &fds);
     gbx_fds_close(&fds);
   }
@@ -477,7 +494,7 @@ void gbx__client_stop(struct gbx_engine* engine, const struct gbx_err* err) {
   struct gbx__client* client = &engine->client;
   if (client->state == CLIENT_DOWN) return;
   client->state = CLIENT_DOWN;
-  client->keeper_up = client->launcher_up = false;
+  client->keeper_up = client->launcher_up = client->pinged = false;
   gbx__timer_close(&client->start_timer);
   gbx__poll_close(&client->keeper_poll);
   gbx__poll_close(&client->launcher_poll);

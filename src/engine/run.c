@@ -14,7 +14,8 @@
  * A run is ended from here by one way only: SIGKILL to init by its pidfd (or
  * CANCEL, before there is one), after which END comes. Should END not come
  * within KILL_PATIENCE_MS - a process in the box that even SIGKILL cannot end -
- * the run ends all the same, so that no caller waits for ever.
+ * the run ends all the same, so that no caller waits for ever; and the launcher
+ * has to show that it is not the one that hangs.
  *
  * With `kernel` the box serves cells, one at a time. Between cells nothing of
  * its pipes is read: what a background thread of the code writes meanwhile
@@ -397,8 +398,10 @@ void gbx__run_fail(struct gbx_run* run, const struct gbx_err* err) {
 
 static void on_kill_patience(uv_timer_t* timer) {
   struct gbx_run* run = timer->data;
+  struct gbx_engine* engine = run->engine;
   const struct gbx_msg_end end = {.escape_syscall = -1};
   take_end(run, &end, false);
+  gbx__client_ping(engine);
 }
 
 void gbx__run_send_kill(struct gbx_run* run) {

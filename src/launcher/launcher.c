@@ -711,6 +711,9 @@ static void serve_engine(void) {
     case GBX_M_TRACE:
       answer_trace(message.head.id);
       break;
+    case GBX_M_PING:
+      answer(message.head.id, &(struct gbx_err){0});
+      break;
     default:
       break;
   }

@@ -92,7 +92,7 @@ test('several worker threads load the addon at once, and each runs code', async 
   );
 });
 
-test("terminate() of a worker in a call ends its box, and no other's", async (t) => {
+test("HST-05 terminate() of a worker in a call ends its box, and no other's", async (t) => {
   const sandbox = await open(t);
   const own = await startEndless(sandbox);
   const [ownSleep] = await eventuallySleeps(1);
@@ -127,7 +127,7 @@ async function eventuallySleeps(count) {
   return sleeps();
 }
 
-test('workers that end while they load, open or run leave the host alone', async (t) => {
+test('HST-05 workers that end while they load, open or run leave the host alone', async (t) => {
   for (const delayMs of [0, 5, 20, 40, 60, 80, 120]) {
     const worker = startWorker(t, { task: 'hang' });
     await once(worker, 'online');
@@ -152,7 +152,7 @@ const ends = {
 };
 
 for (const [way, expected] of Object.entries(ends)) {
-  test(`a host that ends in the middle of calls (${way}) leaves nothing`, async (t) => {
+  test(`HST-04 a host that ends in the middle of calls (${way}) leaves nothing`, async (t) => {
     const script = startScript(t, 'ends-mid-run.js', { args: [way] });
     const { pid } = script.child;
     const { workspaces } = JSON.parse(await script.line());
@@ -175,7 +175,7 @@ for (const [way, expected] of Object.entries(ends)) {
   });
 }
 
-test('sandboxes that are forgotten and collected lose no call and leave nothing', async (t) => {
+test('HST-08 sandboxes that are forgotten and collected lose no call and leave nothing', async (t) => {
   const script = startScript(t, 'forgotten.js');
   const { pid } = script.child;
   const answer = JSON.parse(await script.line());
@@ -192,7 +192,7 @@ test('sandboxes that are forgotten and collected lose no call and leave nothing'
 // ---- Our processes are killed ----------------------------------------------
 
 for (const victim of ['launcher', 'keeper']) {
-  test(`SIGKILL of the ${victim} rejects what runs; the next call works, and files are kept`, async (t) => {
+  test(`HST-02 SIGKILL of the ${victim} rejects what runs; the next call works, and files are kept`, async (t) => {
     const sandbox = await open(t);
     await sandbox.writeFile('kept', 'x');
     const kernel = await sandbox.kernel();
@@ -233,7 +233,7 @@ for (const victim of ['launcher', 'keeper']) {
     assert.ok(!fs.existsSync(workspace));
   });
 
-  test(`SIGKILL of the idle ${victim} is not noticed by the next calls`, async (t) => {
+  test(`HST-02 SIGKILL of the idle ${victim} is not noticed by the next calls`, async (t) => {
     const sandbox = await open(t);
     assert.equal((await sandbox.run(['true'])).exitCode, 0);
     const victims = helpers();
@@ -272,7 +272,7 @@ test('SIGKILL of a box by the host is fault "killed" of that call alone', async 
 
 // ---- Two copies ------------------------------------------------------------
 
-test('two copies of the package work in one process', async (t) => {
+test('HST-23 two copies of the package work in one process', async (t) => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cases-copy-'));
   t.after(() => fs.rmSync(folder, { recursive: true }));
   const root = path.join(__dirname, '..', '..');

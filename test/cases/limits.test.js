@@ -192,7 +192,7 @@ test('nothing wakes the launcher while no box runs', async (t) => {
 // ---- Timeouts --------------------------------------------------------------
 
 for (const form of ['call', 'kernel']) {
-  test(`the deadline of a ${form} fires while the host's JavaScript is in a loop`, async (t) => {
+  test(`HST-07 the deadline of a ${form} fires while the host's JavaScript is in a loop`, async (t) => {
     const answer = await askScript(t, 'busy-host.js', { args: [form] });
     assert.equal(answer.fault, 'timeout');
     // It ran, and ended at 2 s: long before the host's loop, at 3.5 s. (On a

@@ -184,7 +184,7 @@ for (const { name, begin } of forms) {
 
 // ---- P09 -------------------------------------------------------------------
 
-test('P09 SIGKILL of the host leaves no process, cgroup or folder', async (t) => {
+test('P09 HST-01 SIGKILL of the host leaves no process, cgroup or folder', async (t) => {
   const script = startScript(t, 'killed-host.js');
   const { pid } = script.child;
   const { workspace } = JSON.parse(await script.line());
