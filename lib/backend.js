@@ -4,6 +4,7 @@
 // What a Sandbox needs of this machine, behind one door: the engine, and the
 // host's own files as a root. Tests put another backend in its place.
 
+const { rethrowShortage } = require('./images/shortage.js');
 const { getEngine } = require('./native.js');
 
 /**
@@ -28,8 +29,13 @@ function rememberPromises(prepare) {
 }
 
 const prepareImage = rememberPromises(async (runtimes) => {
-  const { prepareHostImage } = require('./images/host.js');
-  return prepareHostImage({ runtimes });
+  try {
+    const { prepareHostImage } = require('./images/host.js');
+    return await prepareHostImage({ runtimes });
+  } catch (error) {
+    rethrowShortage(error);
+    throw error;
+  }
 });
 
 module.exports = { getEngine, prepareImage, rememberPromises };

@@ -121,7 +121,7 @@ const rules = [
       'it. This kernel, or the container around this process, has no seccomp.',
   },
   {
-    steps: namespaceSteps,
+    steps: /clone|fork|spawn|thread/,
     errnos: ['EAGAIN'],
     remedy: () => tooManyProcesses,
   },

@@ -19,6 +19,7 @@ const {
   findPythonFolders,
   findStores,
 } = require('./prefixes.js');
+const { rethrowShortage } = require('./shortage.js');
 const { addEtc, addUserland } = require('./system.js');
 const { Tree, isWithin } = require('./tree.js');
 
@@ -83,6 +84,7 @@ async function findRuntime(language, wanted, context) {
       addRuntime(language, found, context);
       return { executable: found.executable };
     } catch (error) {
+      rethrowShortage(error);
       problems.push(`${file}: ${explain(error)}`);
     }
   }

@@ -10,6 +10,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { promisify } = require('node:util');
 const { isMainThread } = require('node:worker_threads');
+const { rethrowShortage } = require('./shortage.js');
 const { isWithin } = require('./tree.js');
 
 const execFileAsync = promisify(execFile);
@@ -68,7 +69,8 @@ function isBinary(file) {
     const start = Buffer.alloc(4);
     fs.readSync(fd, start, 0, 4, 0);
     return start.toString('latin1') === '\x7fELF';
-  } catch {
+  } catch (error) {
+    rethrowShortage(error);
     return false;
   } finally {
     if (fd !== undefined) fs.closeSync(fd);
@@ -84,7 +86,7 @@ async function run(file, args, options) {
     return execFileSync(file, args, { ...options, stdio, encoding: 'utf8' });
   }
   const answer = execFileAsync(file, args, options);
-  answer.child.stdin.end();
+  answer.child.stdin?.end(); // none, if it could not be started
   return (await answer).stdout;
 }
 

@@ -10,6 +10,7 @@
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { rethrowShortage } = require('./shortage.js');
 const { isWithin } = require('./tree.js');
 
 // Folders that many things share. None of them is ever shown as a whole.
@@ -35,7 +36,8 @@ function findHomes(env = process.env) {
   const homes = [env.HOME];
   try {
     homes.push(os.userInfo().homedir);
-  } catch {
+  } catch (error) {
+    rethrowShortage(error);
     // A user id without an entry has none there.
   }
   return unique(homes.filter((home) => home && path.isAbsolute(home))).flatMap(
@@ -134,7 +136,8 @@ function findNodeFolders(executable, homes) {
 function list(folder) {
   try {
     return fs.readdirSync(folder).sort();
-  } catch {
+  } catch (error) {
+    rethrowShortage(error);
     return [];
   }
 }

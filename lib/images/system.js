@@ -8,6 +8,7 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
+const { rethrowShortage } = require('./shortage.js');
 const { isWithin } = require('./tree.js');
 
 const hostname = 'glovebox';
@@ -107,7 +108,8 @@ function addEtcFile(tree, name, etc) {
 function list(folder) {
   try {
     return fs.readdirSync(folder).sort();
-  } catch {
+  } catch (error) {
+    rethrowShortage(error);
     return [];
   }
 }

@@ -44,20 +44,23 @@ static bool is_wanted(struct gbx__control* control, size_t size) {
   return true;
 }
 
-/* The header is complete. */
-static bool begin_body(struct gbx__control* control) {
+/* The header is complete. CONTROL_NOTHING: its body can be read. */
+static enum gbx__control_event begin_body(struct gbx__control* control) {
   size_t size = little_endian(control->head);
   control->type = little_endian(control->head + 4);
   if (size > FRAME_MAX ||
       (control->type != GBX_FRAME_RESULT && control->type != GBX_FRAME_DONE))
-    return false;
+    return CONTROL_FAULT;
   control->body_size = size;
   control->body_have = 0;
   control->body = NULL;
-  if (!is_wanted(control, size)) return true;
+  if (!is_wanted(control, size)) return CONTROL_NOTHING;
   /* One more: an empty body is no NULL, and text may be terminated. */
   control->body = malloc(size + 1);
-  return control->body != NULL;
+  if (control->body != NULL) return CONTROL_NOTHING;
+  control->dropped = true;
+  /* A result can do without; what waits for a DONE cannot. */
+  return control->type == GBX_FRAME_DONE ? CONTROL_NO_MEMORY : CONTROL_NOTHING;
 }
 
 void gbx__control_begin(struct gbx__control* control) {
@@ -94,9 +97,9 @@ enum gbx__control_event gbx__control_read(struct gbx__control* control,
     spend(share, (size_t)count);
     if (control->head_size < sizeof control->head) {
       control->head_size += (size_t)count;
-      if (control->head_size == sizeof control->head && !begin_body(control))
-        return CONTROL_FAULT;
       if (control->head_size < sizeof control->head) continue;
+      enum gbx__control_event event = begin_body(control);
+      if (event != CONTROL_NOTHING) return event;
       if (control->body_size > 0) continue;
     } else {
       control->body_have += (size_t)count;

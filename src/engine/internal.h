@@ -244,7 +244,7 @@ struct gbx__control {
   uint32_t type;
   size_t budget;         /* for the bodies of this cell's results */
   unsigned results_left; /* that it may still send */
-  bool dropped;          /* a result went over one of them */
+  bool dropped;          /* one went over them, or there was no memory */
   bool done_came;
 };
 
@@ -253,6 +253,7 @@ enum gbx__control_event {
   CONTROL_FRAME,
   CONTROL_END,
   CONTROL_FAULT, /* no driver sends this */
+  CONTROL_NO_MEMORY,
 };
 
 /* Before the first frame of a run or of a cell. */

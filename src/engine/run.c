@@ -172,16 +172,19 @@ static bool take_frame(struct gbx_run* run) {
 
 static void on_exit_patience(uv_timer_t* timer);
 
-static void lose_control(struct gbx_run* run, bool fault) {
+static void lose_control(struct gbx_run* run, enum gbx__control_event why) {
   gbx__control_close(&run->control);
   if (!run->kernel || run->state == RUN_ENDED) return;
-  if (fault && run->failure.code == GBX_OK)
+  if (why == CONTROL_NO_MEMORY && run->failure.code == GBX_OK)
+    (void)gbx_fail(&run->failure, GBX_E_NO_MEMORY, ENOMEM, "malloc",
+                   "what the driver sent");
+  if (why == CONTROL_FAULT && run->failure.code == GBX_OK)
     (void)gbx_fail(&run->failure, GBX_E_PROTOCOL, EBADMSG, "driver",
                    "sent what is no frame of the protocol");
   if (run->killed) return; /* the timer holds the patience for its end */
   /* A kernel without its socket is over; how it ended, init will say. */
   (void)uv_timer_start(run->timer, on_exit_patience,
-                       fault ? 0 : EXIT_PATIENCE_MS, 0);
+                       why == CONTROL_END ? EXIT_PATIENCE_MS : 0, 0);
 }
 
 static void read_control(struct gbx_run* run, size_t share) {
@@ -189,7 +192,7 @@ static void read_control(struct gbx_run* run, size_t share) {
     enum gbx__control_event event = gbx__control_read(&run->control, &share);
     if (event == CONTROL_NOTHING) return;
     if (event != CONTROL_FRAME) {
-      lose_control(run, event == CONTROL_FAULT);
+      lose_control(run, event);
       return;
     }
     if (!take_frame(run)) return;

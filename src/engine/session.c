@@ -316,8 +316,8 @@ static int send_root(struct gbx_session* session, struct gbx_err* err) {
   if (root == NULL || blob == NULL || fd < 0) {
     free(root);
     free(blob);
-    return gbx_fail(err, GBX_E_NO_MEMORY, fd < 0 ? -fd : ENOMEM, "memfd_create",
-                    "root");
+    if (fd < 0) return gbx_fail(err, GBX_E_SETUP, -fd, "memfd_create", "root");
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "root");
   }
   memcpy(blob, session->blob, session->blob_size);
   root->blob = blob;
