@@ -7,7 +7,18 @@
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const os = require('node:os');
-const { hasCgroups, open, soak, test } = require('../helpers/harness.js');
+const { monitorEventLoopDelay } = require('node:perf_hooks');
+const {
+  hasCgroups,
+  isRoot,
+  leaves,
+  open,
+  skip,
+  soak,
+  test,
+  timeScale,
+} = require('../helpers/harness.js');
+const { startHost } = require('../helpers/host-script.js');
 
 const rung = hasCgroups ? 'kernel' : 'watchdog';
 
@@ -141,4 +152,160 @@ os.unlink('/workspace/sparse')
 print('read')`);
   assert.equal(result.fault, null);
   assert.equal(result.stdout, 'read\n', result.stderr);
+});
+
+// ---- Swap ------------------------------------------------------------------
+
+test('MEM-04 swap adds nothing to the limit', async (t) => {
+  if (!hasCgroups) {
+    return t.skip('by design: swapped pages are not seen by the watchdog');
+  }
+  const memoryMb = 96;
+  const sandbox = await openLimited(t, { memoryMb });
+  const inForce = [];
+  // Without this file the kernel does not account for swap at all.
+  const sum = 'memory.memsw.limit_in_bytes';
+  const result = await sandbox.runCode(
+    'print("up", flush=True); import time; time.sleep(0.2)',
+    {
+      onStdout() {
+        for (const leaf of leaves()) {
+          if (!fs.existsSync(`${leaf}/${sum}`)) continue;
+          const read = (name) => Number(fs.readFileSync(`${leaf}/${name}`));
+          inForce.push([read('memory.limit_in_bytes'), read(sum)]);
+        }
+      },
+    },
+  );
+  assert.equal(result.stdout, 'up\n');
+  if (inForce.length === 0) return skip(t, 'swap is not accounted for here');
+  const bytes = memoryMb * 2 ** 20;
+  assert.ok(
+    inForce.some(([memory, both]) => memory === bytes && both === bytes),
+    JSON.stringify(inForce),
+  );
+  // And those that wait for a call have no more than they may.
+  for (const [memory, both] of inForce) assert.equal(memory, both);
+});
+
+// ---- Processor -------------------------------------------------------------
+
+test('MEM-11 sixty-four busy processes have the one core that they may, and hold up neither deadline nor host', async (t) => {
+  const sandbox = await open(t, { cpus: 1 });
+  const delay = monitorEventLoopDelay({ resolution: 10 });
+  delay.enable();
+  const result = await sandbox.runCode(
+    `import os
+for _ in range(63):
+    if os.fork() == 0: break
+while True: pass`,
+    { timeoutS: 2 },
+  );
+  delay.disable();
+  assert.equal(result.fault?.type, 'timeout');
+  const { durationMs, usage } = result;
+  assert.ok(durationMs >= 2000, `${durationMs} ms`);
+  assert.ok(durationMs < 2000 + 1000 * timeScale, `${durationMs} ms`);
+  const lagMs = delay.percentile(95) / 1e6;
+  assert.ok(lagMs < 200 * timeScale, `the host was held up for ${lagMs} ms`);
+  if (!hasCgroups) return t.diagnostic('by design: cpus is not limited here');
+  const cores = usage.cpuMs / durationMs;
+  // No lower bound: other tests want the processors too.
+  assert.ok(cores < 1.2, `${cores} cores`);
+});
+
+// ---- Limits that are too small, or not to be had ----------------------------
+
+test('MEM-13 a memoryMb that nothing can start with is an oom or an error that names it', async (t) => {
+  for (const memoryMb of [1, 2, 4]) {
+    const sandbox = await openLimited(t, { memoryMb });
+    // More at once than boxes are ready: others are made within the limit.
+    const outcomes = await Promise.allSettled([
+      ...[1, 2, 3, 4].map(() => sandbox.runCode('print(1)')),
+      sandbox.kernel(),
+    ]);
+    for (const { value, reason } of outcomes) {
+      const message = value ? value.fault?.message : reason.message;
+      assert.match(String(message), new RegExp(`memoryMb ${memoryMb}`));
+      if (value) assertOom(value);
+    }
+  }
+});
+
+test('MEM-14 where a limit can be put in force no longer, no call runs without it', async (t) => {
+  if (!hasCgroups) {
+    return t.skip('by design: there are no cgroups to be taken away');
+  }
+  // The cgroups become read-only for a host that has them.
+  const host = startHost(t, { wrapper: ['unshare', '--mount'] });
+  const remount = (h, how) => {
+    const mounts = h.fs.readFileSync('/proc/self/mountinfo', 'utf8');
+    for (const line of mounts.split('\n')) {
+      const mountPoint = /^(?:\S+ ){4}(\S+) .* - cgroup /.exec(line)?.[1];
+      if (!mountPoint) continue;
+      h.childProcess.execFileSync('mount', [
+        '-o',
+        `remount,bind,${how}`,
+        mountPoint,
+      ]);
+    }
+  };
+  await host.ask(async (h) => {
+    h.sandbox = await new h.glovebox.Sandbox({ memoryMb: 64 }).open();
+    await h.sandbox.run(['true']);
+  });
+  await host.ask(remount, 'ro');
+  const outcomes = await host.ask((h) =>
+    Promise.all(
+      [1, 2, 3, 4].map(() => h.outcome(h.sandbox.run(['echo', 'hi']))),
+    ),
+  );
+  for (const { code, message } of outcomes) {
+    assert.equal(code, 'ERR_SANDBOX_LIMIT', message);
+    assert.match(message, /EROFS.*enforceLimits: false/);
+  }
+  await host.ask(remount, 'rw');
+  const { value } = await host.ask((h) =>
+    h.outcome(h.sandbox.run(['echo', 'hi'])),
+  );
+  assert.equal(value.stdout, 'hi\n');
+  await host.ask((h) => h.sandbox.close());
+  assert.equal((await host.end()).exitCode, 0);
+});
+
+test('MEM-14 without cgroups a limit is never said to be the kernel’s, and one warning tells', async (t) => {
+  const host = startHost(t, {
+    // As root cgroups have to be taken away first.
+    wrapper: isRoot
+      ? [
+          'unshare',
+          '--mount',
+          'sh',
+          '-ec',
+          'mount -t tmpfs -o ro none /sys/fs/cgroup; exec "$@"',
+          'sh',
+        ]
+      : [],
+    env: { NODE_NO_WARNINGS: undefined },
+  });
+  const answer = await host.ask(async (h) => {
+    const warnings = [];
+    process.on('warning', ({ code }) => warnings.push(code));
+    const forces = [];
+    for (let i = 0; i < 2; i++) {
+      await h.glovebox.withSandbox({ cpus: 1 }, (sandbox) => {
+        forces.push({ ...sandbox.limits });
+      });
+    }
+    const refused = await h.callOnce({ cpus: 1, requireLimits: true });
+    return { warnings, forces, refused };
+  });
+  for (const force of answer.forces) {
+    assert.equal(force.memoryMb, 'watchdog');
+    assert.equal(force.cpus, 'none');
+  }
+  assert.deepEqual(answer.warnings, ['GLOVEBOX_LIMITS']);
+  assert.equal(answer.refused.code, 'ERR_SANDBOX_LIMIT');
+  assert.match(answer.refused.message, /memoryMb \(watchdog\), cpus \(none\)/);
+  assert.equal((await host.end()).exitCode, 0);
 });
