@@ -159,6 +159,8 @@ class Kernel {
         cell.trackFiles,
       );
     } catch (error) {
+      // The run has just ended: its end is on the way, and says why.
+      if (error.code === 'KERNEL_DEAD') return;
       this.#current = undefined;
       cell.reject(error);
       this.#sendNext();

@@ -294,6 +294,17 @@ describe('death', () => {
     await sandbox.close();
   });
 
+  test('just before a cell is sent rejects it with what ended the run', async () => {
+    const { sandbox, kernel, run } = await openKernel();
+    run.cell = () => {
+      throw nativeError({ code: 'KERNEL_DEAD', op: 'cell' });
+    };
+    const cell = kernel.runCode('1');
+    run.fail({ code: 'DIED', op: 'launcher' });
+    await assert.rejects(cell, code('DIED'));
+    await sandbox.close();
+  });
+
   test('KRN-02 by a broken protocol rejects the cell and says so', async () => {
     const { sandbox, kernel, run } = await openKernel();
     const cell = kernel.runCode('1');
