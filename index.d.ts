@@ -69,6 +69,31 @@ export interface SandboxOptions {
   pids?: number | null;
 
   /**
+   * By how many MiB the workspace may grow while the Sandbox is open,
+   * 1–2147483648. All of its calls count together, and what `writeFile()` puts
+   * there; what was there before does not. Files count by the room they take on
+   * the disk, so holes are free, and each name takes another 4 KiB; files that
+   * are deleted count while the code has them open. `/tmp` and the other places
+   * that code can write to count as memory instead.
+   *
+   * Above it, everything that runs in this Sandbox is killed, with the fault
+   * `"killed"` whose message names diskMb, and further calls reject with
+   * ERR_SANDBOX_DISK_FULL until enough is deleted from {@link
+   * Sandbox.workspace}. `readFile()`, `listFiles()` and `writeFile()` go on
+   * working.
+   *
+   * A watchdog looks 10 times a second, and only while code runs: see
+   * {@link LimitForce}. The kernel itself lets no file of the box, in memory or
+   * on the disk, grow beyond diskMb: writing on fails with EFBIG, or ends a
+   * program that does not expect that by SIGXFSZ.
+   *
+   * `null` lifts the limit.
+   *
+   * @default 1024
+   */
+  diskMb?: number | null;
+
+  /**
    * How long one call may take, in seconds, 0.001–31536000. Then the box is
    * killed, whatever this process is doing at the time.
    *
@@ -98,7 +123,8 @@ export interface SandboxOptions {
    * Whether limits are put in force with the best means that this host has;
    * {@link Sandbox.limits} says which. If one of memoryMb, pids and cpus is not
    * the kernel's to enforce, a warning `GLOVEBOX_LIMITS` is emitted, once in a
-   * thread. `false`: no cgroup is made, and no watchdog looks at the memory.
+   * thread. `false`: no cgroup is made, and no watchdog looks at the memory;
+   * pids and diskMb stay in force.
    *
    * @default true
    */
@@ -318,7 +344,8 @@ export interface WorkspaceFile {
  * - `"timeout"`: it took longer than timeoutS.
  * - `"oom"`: it used more than memoryMb.
  * - `"escape_blocked"`: it made a system call that no program in a box needs.
- * - `"killed"`: something else killed it, or a Kernel's interpreter ended.
+ * - `"killed"`: something else killed it, or a Kernel's interpreter ended. If
+ *   the workspace grew by more than diskMb, the message says so.
  * - `"startup_failed"`: never; a box that cannot start rejects. For old code.
  */
 export type SandboxFaultType =
@@ -479,8 +506,8 @@ export class Result {
 
 /**
  * How a limit is enforced: by the kernel, by a watchdog that looks 20 times a
- * second, or not at all; `null` where it was lifted. What a box can take
- * between two looks of a watchdog, it can take for that long.
+ * second (10 times at the disk), or not at all; `null` where it was lifted. What
+ * a box can take between two looks of a watchdog, it can take for that long.
  */
 export type LimitForce = 'kernel' | 'watchdog' | 'none' | null;
 
@@ -489,6 +516,8 @@ export interface SandboxLimits {
   readonly memoryMb: LimitForce;
   readonly pids: LimitForce;
   readonly cpus: LimitForce;
+  /** On every host; neither a warning nor `requireLimits` speaks of it. */
+  readonly diskMb: 'watchdog' | null;
 }
 
 /**
@@ -576,6 +605,8 @@ export class Sandbox {
    *   ERR_SANDBOX_DIED — the box could not be made or was lost.
    * @throws {SandboxError} ERR_SANDBOX_UNSUPPORTED — with `trace`: this kernel
    *   does not say what it refuses.
+   * @throws {SandboxError} ERR_SANDBOX_DISK_FULL — the workspace has grown by
+   *   more than diskMb: delete some of its files.
    *
    * @example
    * ```ts
@@ -790,7 +821,9 @@ export type SandboxErrorCode =
   /** The call was ended by the caller. */
   | 'ERR_SANDBOX_ABORTED'
   /** Code in the box holds a lease on the file. */
-  | 'ERR_SANDBOX_BUSY';
+  | 'ERR_SANDBOX_BUSY'
+  /** The workspace has grown by more than diskMb. */
+  | 'ERR_SANDBOX_DISK_FULL';
 
 /**
  * Misuse, or a failure of the sandbox; never how the code ended. The message

@@ -29,6 +29,7 @@ const nativeCodes = {
   LIMIT: 'A limit could not be put in force',
   ABORTED: 'The call was ended by the caller',
   BUSY: 'Code in the box holds a lease on the file',
+  DISK_FULL: 'The workspace is full',
 };
 
 const libraryCodes = {

@@ -16,18 +16,26 @@ function nativeLimits({ memoryMb, pids, cpus }) {
   };
 }
 
+/** Of a session only: its boxes share the workspace. */
+function nativeDiskLimit({ diskMb }) {
+  return { diskBytes: (diskMb ?? 0) * bytesPerMib };
+}
+
 /** At least 1: 0 would mean no deadline. */
 function nativeTimeout(timeoutS) {
   return Math.max(1, Math.round(timeoutS * 1000));
 }
 
 /** What `sandbox.limits` shows. */
-function limitsInForce({ memory, pids, cpus }) {
-  return Object.freeze({ memoryMb: memory, pids, cpus });
+function limitsInForce({ memory, pids, cpus, disk }) {
+  return Object.freeze({ memoryMb: memory, pids, cpus, diskMb: disk });
 }
 
-/** "memoryMb (watchdog), cpus (none)"; empty if all are the kernel's. */
-function weakLimits(limits) {
+/**
+ * "memoryMb (watchdog), cpus (none)"; empty if all are the kernel's. diskMb
+ * never is, on any host, so to complain of it would help nobody.
+ */
+function weakLimits({ diskMb, ...limits }) {
   return Object.entries(limits)
     .filter(([, force]) => force !== null && force !== 'kernel')
     .map(([name, force]) => `${name} (${force})`)
@@ -75,6 +83,7 @@ function weakLimitsError(limits, { enforceLimits }) {
 
 module.exports = {
   limitsInForce,
+  nativeDiskLimit,
   nativeLimits,
   nativeTimeout,
   warnOfWeakLimits,

@@ -66,6 +66,7 @@ const sessionOptions = {
   memoryMb: { kind: orNull(mebibytes, lifted), default: 512 },
   cpus: { kind: orNull(cores, lifted), default: null },
   pids: { kind: orNull(processes, lifted), default: 256 },
+  diskMb: { kind: orNull(mebibytes, lifted), default: 1024 },
   timeoutS: { kind: timeout, default: 30 },
   env: { kind: kinds.environment, default: new Map() },
   maxOutputBytes: {
@@ -92,7 +93,6 @@ const sessionOptions = {
     unbuilt: ['default', null],
     default: 'default',
   },
-  diskMb: unbuilt(null),
   setup: unbuilt(null),
   setupTimeoutS: unbuilt(600),
   mounts: unbuilt(null, 'empty'),

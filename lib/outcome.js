@@ -28,10 +28,16 @@ const faultMessages = {
   killed: () =>
     'killed by SIGKILL, and by no limit of the sandbox: ' +
     'by the code itself, or by the host',
+  disk: ({ diskMb }) =>
+    `the workspace grew by more than diskMb ${diskMb}: ` +
+    'raise diskMb if the code needs more',
   escape_blocked: (_limits, { faultSyscall }) =>
     'killed for a system call that the sandbox forbids' +
     (faultSyscall ? `: ${faultSyscall}` : ''),
 };
+
+// The engine tells more kinds of kill apart than a caller has to.
+const publicTypes = { disk: 'killed' };
 
 const kernelGone = 'the kernel and its state are gone';
 
@@ -39,7 +45,7 @@ function faultOf(native, limits) {
   if (native.fault === null) return null;
   const message = faultMessages[native.fault];
   return {
-    type: native.fault,
+    type: publicTypes[native.fault] ?? native.fault,
     message: message ? message(limits, native) : 'ended by the sandbox',
     ...(native.faultSyscall && { syscall: native.faultSyscall }),
   };

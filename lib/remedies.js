@@ -194,6 +194,13 @@ const rules = [
   },
   { codes: ['BUSY'], remedy: () => 'Try again.' },
   {
+    codes: ['DISK_FULL'],
+    remedy: () =>
+      'Delete files from the folder that `sandbox.workspace` names, and the ' +
+      'next call runs; or make a Sandbox with a higher `diskMb`, or null for ' +
+      'no limit.',
+  },
+  {
     codes: ['NO_MEMORY'],
     remedy: () => 'Run fewer calls at the same time, or add memory.',
   },

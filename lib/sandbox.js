@@ -17,6 +17,7 @@ const { SandboxError, invalidOption, toSandboxError } = require('./errors.js');
 const { startKernel } = require('./kernel.js');
 const {
   limitsInForce,
+  nativeDiskLimit,
   nativeLimits,
   nativeTimeout,
   warnOfWeakLimits,
@@ -223,6 +224,7 @@ class Sandbox {
       workspace: this.#options.workspace,
       tempDir: path.resolve(os.tmpdir()),
       ...nativeLimits(this.#options),
+      ...nativeDiskLimit(this.#options),
       enforceLimits: this.#options.enforceLimits,
     };
   }

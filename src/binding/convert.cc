@@ -149,6 +149,8 @@ static Napi::Value FaultToJs(Napi::Env env, enum gbx_fault fault) {
       return Napi::String::New(env, "escape_blocked");
     case GBX_FAULT_KILLED:
       return Napi::String::New(env, "killed");
+    case GBX_FAULT_DISK:
+      return Napi::String::New(env, "disk");
   }
   return env.Null();
 }
@@ -290,12 +292,14 @@ Napi::Value CellResultToJs(Napi::Env env, CellResultCopy* result) {
 Napi::Value SessionInfoToJs(Napi::Env env, const std::string& workspace,
                             enum gbx_enforcement memory,
                             enum gbx_enforcement pids,
-                            enum gbx_enforcement cpus) {
+                            enum gbx_enforcement cpus,
+                            enum gbx_enforcement disk) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("workspace", Napi::String::New(env, workspace));
   object.Set("memory", EnforcementToJs(env, memory));
   object.Set("pids", EnforcementToJs(env, pids));
   object.Set("cpus", EnforcementToJs(env, cpus));
+  object.Set("disk", EnforcementToJs(env, disk));
   return object;
 }
 

@@ -111,8 +111,8 @@ class OpenRequest : public Request {
                      const struct gbx_session_info* info) {
     OpenRequest* request = static_cast<OpenRequest*>(data);
     if (session != nullptr) {
-      request->init_ = {session, info->workspace, info->memory, info->pids,
-                        info->cpus};
+      request->init_ = {session,    info->workspace, info->memory,
+                        info->pids, info->cpus,      info->disk};
       err = nullptr;
     }
     request->Done(err);
@@ -251,7 +251,7 @@ SessionWrap::SessionWrap(const Napi::CallbackInfo& info)
   info.This().As<Napi::Object>().DefineProperty(Napi::PropertyDescriptor::Value(
       "info",
       SessionInfoToJs(info.Env(), init->workspace, init->memory, init->pids,
-                      init->cpus),
+                      init->cpus, init->disk),
       napi_enumerable));
 }
 

@@ -31,7 +31,7 @@ class SessionWrap : public Wrap<SessionWrap> {
   struct Init {
     struct gbx_session* session; /* set to NULL by who takes it over */
     std::string workspace;
-    enum gbx_enforcement memory, pids, cpus;
+    enum gbx_enforcement memory, pids, cpus, disk;
   };
 
   static Napi::Function Define(Napi::Env env);

@@ -243,6 +243,7 @@ void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec) {
   options->workspace = reader->OptionalStringField(value, "workspace");
   options->temp_dir = reader->StringField(value, "tempDir");
   ReadLimits(reader, value, &options->limits);
+  options->disk_bytes = reader->NumberField(value, "diskBytes");
   options->enforce_limits = reader->BoolField(value, "enforceLimits");
 }
 

@@ -178,6 +178,7 @@ struct gbx_msg_run {
   uint32_t workspace;
   uint32_t flags;
   struct gbx_wire_limits limits;
+  uint64_t file_bytes; /* RLIMIT_FSIZE; 0: leave */
 };
 
 /* The exec blob: this, then cwd, argv and env, each string NUL-terminated. */
@@ -245,6 +246,7 @@ struct gbx_msg_go {
   uint32_t flags;        /* enum gbx_run_flags */
   uint64_t pids;         /* RLIMIT_NPROC to lower to; 0: leave */
   uint64_t memory_bytes; /* for the sizes of the box's tmpfs */
+  uint64_t file_bytes;   /* RLIMIT_FSIZE; 0: leave */
 };
 
 /* Any message, for receiving. */

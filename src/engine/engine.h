@@ -90,6 +90,7 @@ struct gbx_session_options {
   const char* workspace; /* absolute path, made if missing; NULL: temporary */
   const char* temp_dir;  /* absolute; where a temporary workspace is made */
   struct gbx_limits limits;
+  uint64_t disk_bytes; /* that the workspace may grow by; 0 lifts */
   bool enforce_limits; /* false: no cgroup */
 };
 
@@ -102,7 +103,7 @@ enum gbx_enforcement {
 
 struct gbx_session_info {
   const char* workspace; /* absolute host path */
-  enum gbx_enforcement memory, pids, cpus;
+  enum gbx_enforcement memory, pids, cpus, disk;
 };
 
 /* `session` is NULL if it could not be opened: then `err` says why. A session
@@ -157,6 +158,7 @@ enum gbx_fault {
   GBX_FAULT_OOM = 2,
   GBX_FAULT_ESCAPE = 3,
   GBX_FAULT_KILLED = 4,
+  GBX_FAULT_DISK = 5, /* the workspace grew by more than disk_bytes */
 };
 
 enum gbx_change { GBX_CREATED = 1, GBX_MODIFIED = 2, GBX_DELETED = 3 };
@@ -235,7 +237,8 @@ struct gbx_run_events {
    * err: GBX_E_KERNEL_DEAD, or what on_end will get; result is then NULL. */
   void (*on_cell)(void* data, void* cell_data, const struct gbx_err* err,
                   const struct gbx_cell_result* result);
-  /* err: the sandbox failed (GBX_E_SETUP, _DIED, _CLOSED, _ABORTED, ...);
+  /* err: the sandbox failed (GBX_E_SETUP, _DIED, _CLOSED, _ABORTED,
+   * _DISK_FULL, ...);
    * result is then NULL. */
   void (*on_end)(void* data, const struct gbx_err* err,
                  const struct gbx_run_result* result);

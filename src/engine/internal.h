@@ -14,6 +14,8 @@
 #include "common/wire.h"
 #include "engine/changes.h"
 #include "engine/engine.h"
+#include "engine/nameless.h"
+#include "engine/usage.h"
 #include "engine/workspace.h"
 
 /* ---- Tasks: how other threads reach the engine's ---------------------- */
@@ -142,6 +144,7 @@ struct gbx_engine {
   struct gbx_run *runs, **last_run; /* in the order in which they start */
   uint32_t starting; /* runs that the launcher has not started yet */
   uint32_t held;     /* no run starts: see gbx__runs_hold */
+  uint32_t counts;   /* of workspaces that grow, by workers */
   uint32_t next_id;  /* protected by `mutex` */
 };
 
@@ -154,6 +157,50 @@ void gbx__engine_settle(struct gbx_engine* engine);
 
 /* Compiles both filters, once. */
 int gbx__engine_make_filters(struct gbx_engine* engine, struct gbx_err* err);
+
+/* ---- Growth of a workspace --------------------------------------------- */
+
+enum gbx__fullness {
+  DISK_OK,
+  DISK_FULL,   /* it grew by more than it may */
+  DISK_HIDDEN, /* not all was seen, and the filesystem lost more than that */
+};
+
+struct gbx__disk {
+  uint64_t limit_bytes;    /* of growth; 0: lifted */
+  uint64_t base_bytes;     /* counted when the session was opened */
+  uint64_t grown_bytes;    /* as last counted */
+  uint64_t nameless_bytes; /* in files without a name, when last looked for */
+  uint32_t boxes;          /* that run */
+  enum gbx__fullness full;
+  uv_timer_t* timer; /* exists while boxes run */
+
+  struct gbx__work work;
+  bool looking;           /* a worker has `work` */
+  bool last_look_due;     /* the last box has ended and was not looked after */
+  bool holding;           /* that look is on its way: no run may start */
+  atomic_bool cancelled;  /* by close: the look's result is of no use */
+  struct gbx__space mark; /* most free since the disk was found in order */
+  uint64_t mark_grown_bytes; /* `grown_bytes` then */
+  struct gbx__space now;
+  bool suspicious;              /* more went from `mark` to `now` than may */
+  struct gbx__box* found_boxes; /* for the count at work; or NULL */
+  size_t found_box_count;
+  struct gbx__usage usage, nameless;
+  uint64_t counted_ns, count_took_ns;
+};
+
+/* When the session is opened: what is there does not count as growth. Blocks:
+ * for a worker. Errors: GBX_E_WORKSPACE, GBX_E_NO_MEMORY, GBX_E_IO. */
+int gbx__disk_open(struct gbx_session* session, struct gbx_err* err);
+/* Around the life of each box. GBX_E_NO_MEMORY. */
+int gbx__disk_box_starts(struct gbx_session* session, struct gbx_err* err);
+void gbx__disk_box_ended(struct gbx_session* session);
+/* A run was reported: nobody waits for what is left to look at. */
+void gbx__disk_run_ended(struct gbx_session* session);
+/* Whether the next run may start. If not, the workspace is being counted: the
+ * runs that wait then fail, or gbx__runs_advance is called. */
+bool gbx__disk_admits(struct gbx_session* session);
 
 /* ---- Sessions ---------------------------------------------------------- */
 
@@ -172,6 +219,7 @@ struct gbx_session {
   char* temp_dir;
   struct gbx_limits limits;
   bool enforce_limits;
+  struct gbx__disk disk;
   enum gbx__attach attach; /* to the launcher that runs now */
   bool keeper_knows;       /* of the temporary workspace: the one that runs */
 
@@ -326,7 +374,7 @@ struct gbx_run {
   uint64_t start_ns;
 
   /* Why we ended it, if we did. */
-  bool timed_out, aborted, closed;
+  bool timed_out, aborted, closed, over_disk;
   bool killed; /* the kill was sent, or will be with STARTED */
   struct gbx_msg_end end;
   struct gbx_err failure; /* code != 0: on_end gets it instead of a result */

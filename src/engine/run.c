@@ -228,6 +228,7 @@ enum gbx_fault gbx__run_find_fault(const struct gbx_run* run) {
   /* A program that ended by itself just before the kill is no timeout. */
   if (run->timed_out && by_sigkill) return GBX_FAULT_TIMEOUT;
   if (end->oom && by_sigkill) return GBX_FAULT_OOM;
+  if (run->over_disk && by_sigkill) return GBX_FAULT_DISK;
   return by_sigkill ? GBX_FAULT_KILLED : GBX_FAULT_NONE;
 }
 
@@ -292,6 +293,7 @@ void gbx__run_conclude(struct gbx_run* run) {
   gbx__run_name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
   run->events.on_end(run->data, failure, failure == NULL ? &result : NULL);
   gbx__run_free(run);
+  gbx__disk_run_ended(session);
   gbx__session_settle(session);
   gbx__runs_advance(engine);
 }
@@ -359,6 +361,7 @@ static void end_box(struct gbx_run* run, bool is_certain) {
   if (run->state == RUN_SCANNING || run->state == RUN_STARTING)
     run->engine->starting--;
   bool ran = run->state == RUN_STARTING || run->state == RUN_RUNNING;
+  if (ran) gbx__disk_box_ended(run->session);
   run->state = RUN_ENDED;
   gbx__timer_close(&run->timer);
   fd_close(&run->pidfd);
@@ -380,7 +383,8 @@ static void take_end(struct gbx_run* run, const struct gbx_msg_end* end,
   if (run->state == RUN_ENDED) return;
   run->end = *end;
   gbx_err_sanitize(&run->end.err);
-  bool killed_by_us = run->timed_out || run->aborted || run->closed;
+  bool killed_by_us =
+      run->timed_out || run->aborted || run->closed || run->over_disk;
   int code = run->end.err.code;
   if (code != GBX_OK && code != GBX_E_EXEC && !killed_by_us && !run->end.oom &&
       !run->end.escape && run->failure.code == GBX_OK)
@@ -521,14 +525,19 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
                (session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP) |
                (run->trace != NULL ? GBX_RUN_TRACE : 0u),
       .limits = {run->limits.memory_bytes, run->limits.pids,
-                 run->limits.cpu_millis}};
+                 run->limits.cpu_millis},
+      .file_bytes = session->disk.limit_bytes};
   GBX_MSG_INIT(&message, GBX_M_RUN, run->id);
   int fds[] = {blob_fd, stdout_fd, stderr_fd, third_fd};
+  result = gbx__disk_box_starts(session, err);
+  if (result < 0) return result;
   run->start_ns = uv_hrtime();
   result =
       gbx__client_send(run->engine, &message.head, fds, third_fd >= 0 ? 4 : 3);
-  if (result < 0)
+  if (result < 0) {
+    gbx__disk_box_ended(session);
     return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "argv and output");
+  }
   run->state = RUN_STARTING;
   if (!run->kernel) {
     gbx__run_set_deadline(run, run->timeout_ms);
@@ -553,6 +562,10 @@ static void scanned_run(struct gbx__work* work) {
     run->engine->starting--;
     run->state = RUN_WAITING; /* the launcher died meanwhile */
     gbx__session_attach(run->session);
+  } else if (run->session->disk.full != DISK_OK) {
+    run->engine->starting--;
+    run->state = RUN_WAITING; /* it filled up meanwhile */
+    gbx__runs_advance(run->engine);
   } else {
     send_or_fail(run);
   }
@@ -563,7 +576,8 @@ static void scanned_run(struct gbx__work* work) {
 static struct gbx_run* next_to_start(struct gbx_engine* engine) {
   if (engine->starting >= MAX_STARTING) return NULL;
   for (struct gbx_run* run = engine->runs; run != NULL; run = run->next)
-    if (run->state == RUN_WAITING && run->session->attach == ATTACHED)
+    if (run->state == RUN_WAITING && run->session->attach == ATTACHED &&
+        gbx__disk_admits(run->session))
       return run;
   return NULL;
 }

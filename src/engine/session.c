@@ -113,7 +113,9 @@ static void report_open(struct gbx_session* session,
       .memory =
           enforcement(session, session->limits.memory_bytes, GBX_CTL_MEMORY),
       .pids = enforcement(session, session->limits.pids, GBX_CTL_PIDS),
-      .cpus = enforcement(session, session->limits.cpu_millis, GBX_CTL_CPU)};
+      .cpus = enforcement(session, session->limits.cpu_millis, GBX_CTL_CPU),
+      .disk = session->disk.limit_bytes == 0 ? GBX_ENFORCED_LIFTED
+                                             : GBX_ENFORCED_WATCHDOG};
   cb(session->open_data, NULL, session, &info);
 }
 
@@ -148,19 +150,20 @@ struct prepare_work {
 
 static void prepare_workspace(struct gbx__work* work) {
   struct prepare_work* job = (struct prepare_work*)work;
-  (void)gbx__workspace_prepare(job->session->wanted_workspace,
-                               job->session->temp_dir, &job->session->workspace,
-                               &job->err);
+  struct gbx_session* session = job->session;
+  if (gbx__workspace_prepare(session->wanted_workspace, session->temp_dir,
+                             &session->workspace, &job->err) == 0)
+    (void)gbx__disk_open(session, &job->err);
 }
 
 static void workspace_prepared(struct gbx__work* work) {
   struct prepare_work* job = (struct prepare_work*)work;
   struct gbx_session* session = job->session;
   session->pending_work--;
-  session->has_workspace = job->err.code == GBX_OK;
+  session->has_workspace = session->workspace.fd >= 0;
   tell_keeper(session);
   /* It closes by itself if the launcher could not be started meanwhile. */
-  if (session->engine->closing || session->closing || !session->has_workspace)
+  if (session->engine->closing || session->closing || job->err.code != GBX_OK)
     fail_open(session,
               job->err.code != GBX_OK ? &job->err : &gbx__session_closed);
   else
@@ -212,6 +215,7 @@ int gbx_session_open(struct gbx_engine* engine,
     session->engine = engine;
     session->workspace.fd = -1;
     session->limits = options->limits;
+    session->disk.limit_bytes = options->disk_bytes;
     session->enforce_limits = options->enforce_limits;
     session->open_cb = cb;
     session->open_data = data;
@@ -551,6 +555,7 @@ static void close_session(struct gbx_engine* engine, struct gbx__task* task) {
     request->cb(request->data, NULL); /* the engine closed it already */
   } else {
     session->closing = true;
+    atomic_store(&session->disk.cancelled, true);
     session->close_cb = request->cb;
     session->close_data = request->data;
     /* A run that had not started ends at once, and with the last one the
@@ -600,6 +605,7 @@ void gbx__sessions_abandon(struct gbx_engine* engine,
       finish_close(session, session->close_cb == NULL ? NULL : err);
     } else {
       session->closing = true; /* its job's end frees it */
+      atomic_store(&session->disk.cancelled, true);
     }
     session = next;
   }

@@ -66,7 +66,8 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
 
 int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err) {
   struct gbx_msg_go go = {.flags = run->request.flags,
-                          .memory_bytes = run->request.limits.memory_bytes};
+                          .memory_bytes = run->request.limits.memory_bytes,
+                          .file_bytes = run->request.file_bytes};
   /* Without a cgroup the number of processes is a resource limit of the
    * payload, which may only go down. */
   if (box->leaf == 0 && run->request.limits.pids != box->limits.pids)

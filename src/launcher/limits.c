@@ -87,3 +87,7 @@ int limits_nest_for_pids(uint64_t pids, struct gbx_err* err) {
 int limits_lower_pids(uint64_t pids, struct gbx_err* err) {
   return set_limit(RLIMIT_NPROC, "NPROC", pids, pids, err);
 }
+
+int limits_set_file_size(uint64_t bytes, struct gbx_err* err) {
+  return set_limit(RLIMIT_FSIZE, "FSIZE", bytes, bytes, err);
+}

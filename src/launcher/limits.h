@@ -22,4 +22,8 @@ int limits_nest_for_pids(uint64_t pids, struct gbx_err* err);
 /* Lowers RLIMIT_NPROC, soft and hard, to `pids`. */
 int limits_lower_pids(uint64_t pids, struct gbx_err* err);
 
+/* Bounds each file that is written to, also in memory. Known only with the
+ * run: a ready box may serve any session. */
+int limits_set_file_size(uint64_t bytes, struct gbx_err* err);
+
 #endif  // SRC_LAUNCHER_LIMITS_H_

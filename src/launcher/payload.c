@@ -194,6 +194,8 @@ void payload_main(const struct box_spec* spec, int init_fd) {
 
   struct program program = {0};
   if ((message.go.pids != 0 && limits_lower_pids(message.go.pids, &err) < 0) ||
+      (message.go.file_bytes != 0 &&
+       limits_set_file_size(message.go.file_bytes, &err) < 0) ||
       read_program(fds.fd[0], &program, &err) < 0 ||
       place_descriptors(&fds, fd3, &err) < 0 ||
       enter_cwd(program.cwd, &err) < 0)

@@ -314,23 +314,24 @@ test('SIGSYS and SIGKILL that the program sent itself are no fault of a limit', 
 
 // ---- What is in force ------------------------------------------------------
 
+// As on every host; disk.test.js has the rest.
+const disk = { diskMb: 'watchdog' };
+
 test('sandbox.limits says what this host enforces for this user', async (t) => {
   const sandbox = await open(t, { cpus: 1 });
   assert.deepEqual(
     { ...sandbox.limits },
     hasCgroups
-      ? { memoryMb: 'kernel', pids: 'kernel', cpus: 'kernel' }
-      : { memoryMb: 'watchdog', pids: 'kernel', cpus: 'none' },
+      ? { memoryMb: 'kernel', pids: 'kernel', cpus: 'kernel', ...disk }
+      : { memoryMb: 'watchdog', pids: 'kernel', cpus: 'none', ...disk },
   );
   assert.ok(Object.isFrozen(sandbox.limits));
 });
 
 test('a limit that is lifted is null, and lifted', async (t) => {
-  const sandbox = await open(t, { memoryMb: null, pids: null, cpus: null });
-  assert.deepEqual(
-    { ...sandbox.limits },
-    { memoryMb: null, pids: null, cpus: null },
-  );
+  const lifted = { memoryMb: null, pids: null, cpus: null, diskMb: null };
+  const sandbox = await open(t, lifted);
+  assert.deepEqual({ ...sandbox.limits }, lifted);
   // Above what the defaults allow.
   const result = await sandbox.runCode(`import threading
 bytearray(b'x') * (600 * 2**20)
@@ -349,7 +350,7 @@ test('enforceLimits: false makes no cgroup and still counts processes', async (t
   const sandbox = await open(t, options);
   assert.deepEqual(
     { ...sandbox.limits },
-    { memoryMb: 'none', pids: 'kernel', cpus: 'none' },
+    { memoryMb: 'none', pids: 'kernel', cpus: 'none', ...disk },
   );
   // The host's view of the box's python, while it runs.
   const cgroupsOf = async (box) => {

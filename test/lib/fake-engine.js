@@ -81,6 +81,7 @@ class FakeSession {
     memory: 'kernel',
     pids: 'kernel',
     cpus: null,
+    disk: 'watchdog',
   };
 
   /** A function of each new run, or an object to throw. */

@@ -24,8 +24,14 @@ test('limits say how each is enforced, null where lifted', async () => {
     memory: 'kernel',
     pids: 'kernel',
     cpus: null,
+    disk: 'watchdog',
   });
-  assert.deepEqual(limits, { memoryMb: 'kernel', pids: 'kernel', cpus: null });
+  assert.deepEqual(limits, {
+    memoryMb: 'kernel',
+    pids: 'kernel',
+    cpus: null,
+    diskMb: 'watchdog',
+  });
   assert.ok(Object.isFrozen(limits));
   assert.deepEqual(warnings, []);
 });

@@ -39,6 +39,7 @@ describe('session options', () => {
         memoryMb: 512,
         cpus: null,
         pids: 256,
+        diskMb: 1024,
         timeoutS: 30,
         env: new Map(),
         maxOutputBytes: 67108864,
@@ -62,6 +63,7 @@ describe('session options', () => {
     const ranges = {
       timeoutS: [0.001, 31536000],
       memoryMb: [1, 2 ** 31],
+      diskMb: [1, 2 ** 31],
       cpus: [0.01, 1024],
       pids: [1, 4194304],
       maxOutputBytes: [0, 536870888],
@@ -89,8 +91,8 @@ describe('session options', () => {
     assert.equal(error.received, '"5s" (string)');
   });
 
-  test('null lifts memoryMb, cpus and pids, and nothing else', () => {
-    const lifted = { memoryMb: null, cpus: null, pids: null };
+  test('null lifts memoryMb, cpus, pids and diskMb, and nothing else', () => {
+    const lifted = { memoryMb: null, cpus: null, pids: null, diskMb: null };
     const options = readOptions(place, lifted);
     for (const name of Object.keys(lifted)) assert.equal(options[name], null);
     for (const name of ['timeoutS', 'maxOutputBytes', 'env', 'trackFiles']) {
@@ -101,6 +103,7 @@ describe('session options', () => {
   test('of a wrong type are refused by name', () => {
     const wrong = {
       memoryMb: [1.5, '512', 10n, true],
+      diskMb: [0.5, '1024', 0],
       pids: [0, 1.5, '1'],
       cpus: ['1', []],
       enforceLimits: [1, 'yes'],
@@ -190,7 +193,6 @@ describe('session options', () => {
       seccompProfile: '/x.json',
       apparmor: 'x',
       preload: ['numpy'],
-      diskMb: 1024,
       egressAllow: ['pypi.org'],
       name: 'x',
       persist: true,
@@ -224,7 +226,6 @@ describe('session options', () => {
       prewarm: 0,
       capDrop: [],
       warm: false,
-      diskMb: undefined,
     });
   });
 

@@ -10,7 +10,7 @@ const { signalName } = require('../../lib/signals.js');
 const { cellOutcome, endReason, runOutcome } = require('../../lib/outcome.js');
 const { cellResult, runResult } = require('./fake-engine.js');
 
-const limits = { timeoutS: 1.5, memoryMb: 128 };
+const limits = { timeoutS: 1.5, memoryMb: 128, diskMb: 64 };
 
 function run(native, frames = new FrameCollector()) {
   return runOutcome(runResult(native), frames, limits, ['prog']);
@@ -133,6 +133,11 @@ describe('ExecutionResult', () => {
       run({ fault: 'oom' }).fault.message,
       /exceeded memoryMb 128: raise memoryMb/,
     );
+    const outgrown = run({ fault: 'disk' });
+    assert.equal(outgrown.fault.type, 'killed');
+    assert.match(outgrown.fault.message, /diskMb 64: raise diskMb/);
+    assert.equal(outgrown.exitCode, 137);
+    assert.equal(outgrown.signal, 'SIGKILL');
     const named = run({ fault: 'escape_blocked', faultSyscall: 'mount' });
     assert.match(named.fault.message, /that the sandbox forbids: mount$/);
     assert.equal(named.fault.syscall, 'mount');

@@ -157,6 +157,7 @@ test('the session gets limits in its own units, and 0 for lifted ones', async ()
     memoryBytes: 134217728,
     pids: 0,
     cpuMillis: 500,
+    diskBytes: 1073741824,
     enforceLimits: true,
   });
   assert.deepEqual(backend.prepared.at(-1), { python: '/usr/bin/python3' });

@@ -73,6 +73,7 @@ export async function oneShot(): Promise<void> {
     language: 'node',
     timeoutS: null,
     memoryMb: null,
+    diskMb: 64,
     env: { A: '1' },
     runtimes: { python: '/usr/bin/python3' },
     trace: 'blocked',
@@ -96,8 +97,9 @@ export async function session(options: SandboxOptions): Promise<void> {
   const language: Language = 'bash';
   await sandbox.runCode('ls', { ...perCall, language });
   const force: LimitForce = sandbox.limits.memoryMb;
+  const diskForce: 'watchdog' | null = sandbox.limits.diskMb;
   const folder: string = sandbox.workspace;
-  console.log(force, folder);
+  console.log(force, diskForce, folder);
 
   await sandbox.writeFile('a', 'text');
   await sandbox.writeFile('a', new Uint8Array(1));
