@@ -3,6 +3,7 @@
 #define SRC_LAUNCHER_CGROUP_H_
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -20,8 +21,10 @@ enum cgroup_hierarchy {
 };
 
 struct cgroup {
-  /* For each controller the folder below which leaves are made; "" if it is
-   * not to be had. Controllers that are mounted together share a folder. */
+  const struct cgroup_version* version; /* NULL: none is to be had */
+  /* The folders below which leaves are made; v1: for each controller one.
+   * Controllers that are mounted together share a folder. */
+  int parents;
   char parent[CGROUP_HIERARCHIES][PATH_MAX];
   char prefix[64]; /* "gbx-<node pid>-<keeper pid>-<pid namespace>-" */
   uint32_t controllers;
