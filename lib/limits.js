@@ -42,7 +42,23 @@ function weakLimits({ diskMb, ...limits }) {
     .join(', ');
 }
 
-const whatItTakes = 'It takes root and cgroup v1 so far';
+// Where memory is the kernel's, the cgroup is there and lacks a controller.
+function whatItTakes(limits) {
+  if (limits.memoryMb === 'kernel') {
+    return (
+      'The cpu controller is not delegated to the cgroup of the boxes: put ' +
+      '"[Service]" and "Delegate=cpu cpuset io memory pids" as two lines into ' +
+      '/etc/systemd/system/user@.service.d/delegate.conf, run `systemctl ' +
+      'daemon-reload`, and log in anew'
+    );
+  }
+  return (
+    'It takes cgroup v2 and a systemd service manager of this user (who has ' +
+    'one while logged in, and always after `loginctl enable-linger`), or a ' +
+    'cgroup that was delegated to this process (`Delegate=yes` in the unit ' +
+    'of a service), or root'
+  );
+}
 
 let hasWarned = false;
 
@@ -57,7 +73,7 @@ function warnOfWeakLimits(limits) {
   process.emitWarning(
     `the kernel of this host does not enforce ${named} for this process, see ` +
       'sandbox.limits. A watchdog looks now and then and can come too late; ' +
-      `none is no limit at all. ${whatItTakes}; enforceLimits: false makes ` +
+      `none is no limit at all. ${whatItTakes(limits)}; enforceLimits: false makes ` +
       'do without, and requireLimits: true refuses.',
     { type: 'GloveboxWarning', code: 'GLOVEBOX_LIMITS' },
   );
@@ -71,7 +87,7 @@ function weakLimitsError(limits, { enforceLimits }) {
   const named = weakLimits(limits);
   if (named === '') return undefined;
   const remedy = enforceLimits
-    ? `${whatItTakes}. Or lift what may be unlimited with null, or leave ` +
+    ? `${whatItTakes(limits)}. Or lift what may be unlimited with null, or leave ` +
       'requireLimits out'
     : 'Leave enforceLimits: false out, which makes no cgroup';
   return new SandboxError(

@@ -151,18 +151,27 @@ struct gbx_wire_limits {
   uint64_t cpu_millis;
 };
 
-/* LEAF_MAKE (DONE's descriptors: enum gbx_leaf_fd, then the cgroup.procs of
- * each hierarchy) and LEAF_SET. head.id: the leaf's number. */
+/* LEAF_MAKE and LEAF_SET. head.id: the leaf's number. */
 struct gbx_msg_leaf {
   struct gbx_msg_head head;
   struct gbx_wire_limits limits;
 };
+
+/* DONE of LEAF_MAKE, which begins as any DONE. Descriptors: those that `has`
+ * names, in the order of the enum; then the leaf's folder, for a box to be
+ * made in, or the cgroup.procs of each hierarchy, for it to join. */
+struct gbx_msg_leaf_made {
+  struct gbx_msg_head head;
+  struct gbx_err err;
+  uint32_t has; /* 1 << enum gbx_leaf_fd */
+  uint32_t is_folder;
+};
 enum gbx_leaf_fd {
-  GBX_LEAF_OOM_CONTROL,
-  GBX_LEAF_OOM_EVENT,
-  GBX_LEAF_MAX_USAGE,
-  GBX_LEAF_CPU_USAGE,
-  GBX_LEAF_FDS, /* that many stay open in the launcher */
+  GBX_LEAF_OOM_COUNT, /* v1 memory.oom_control, v2 memory.events */
+  GBX_LEAF_OOM_EVENT, /* v1: an eventfd; v2 kills all of the box by itself */
+  GBX_LEAF_MAX_USAGE, /* not with v2 before Linux 5.19 */
+  GBX_LEAF_CPU_USAGE, /* v1 cpuacct.usage, v2 cpu.stat */
+  GBX_LEAF_FDS,       /* at most that many stay open in the launcher */
 };
 
 /* RUN. Descriptors: the exec blob, stdout, stderr, and with GBX_RUN_FD3 what
@@ -259,6 +268,7 @@ union gbx_msg {
   struct gbx_msg_workspace workspace;
   struct gbx_msg_tree tree;
   struct gbx_msg_leaf leaf;
+  struct gbx_msg_leaf_made leaf_made;
   struct gbx_msg_run run;
   struct gbx_msg_box_end box_end;
   struct gbx_msg_end end;

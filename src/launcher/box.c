@@ -20,12 +20,16 @@ static int clone_init(struct box* box, const struct box_parts* parts,
     return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "box");
   box->socket_fd = pair[0];
   cleanup_fd int init_fd = pair[1];
-  /* Not NEWCGROUP: init joins its cgroup first. Not NEWNS: it copies the
-   * prepared root's instead of ours. */
+  /* Not NEWCGROUP: its root would be our cgroup, also of a box that is made in
+   * its own. Not NEWNS: init copies the prepared root's instead of ours. */
   struct clone_args args = {.flags = CLONE_NEWPID | CLONE_NEWIPC |
                                      CLONE_NEWUTS | CLONE_NEWNET | CLONE_PIDFD,
                             .pidfd = (uint64_t)(uintptr_t)&box->pidfd,
                             .exit_signal = SIGCHLD};
+  if (parts->folder_fd >= 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = (uint64_t)parts->folder_fd;
+  }
   pid_t pid = sys_clone3(&args);
   if (pid < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "clone3",
@@ -48,15 +52,17 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
   box->leaf = parts->leaf;
   box->limits = parts->spec.limits;
   box->end.escape_syscall = -1;
-  for (int i = 0; i < GBX_LEAF_FDS; i++)
-    box->leaf_fd[i] = parts->leaf == 0 ? -1 : gbx_fds_steal(&leaf_fds, i);
+  for (int i = 0, next = 0; i < GBX_LEAF_FDS; i++) {
+    bool has = (parts->leaf_has & (1u << i)) != 0;
+    box->leaf_fd[i] = has ? gbx_fds_steal(&leaf_fds, next++) : -1;
+  }
   for (int i = 0; i < 3; i++)
     box->watch[i] = (struct box_watch){box, (enum box_source)i};
   if (parts->spec.traced) box->trace = trace_new(parts->usual);
   int result = parts->spec.traced && box->trace == NULL
                    ? gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "trace")
                    : clone_init(box, parts, err);
-  gbx_fds_close(&leaf_fds); /* cgroup.procs: init has them */
+  gbx_fds_close(&leaf_fds); /* init is in its cgroup, or has what it needs */
   if (result < 0) {
     box_free(box);
     return NULL;
@@ -130,30 +136,39 @@ void box_take_notification(struct box* box) {
   box_kill(box);
 }
 
-/* From a control file's text: the number after `key`, or after nothing. */
-static uint64_t read_counter(int fd, const char* key) {
-  char text[512];
+/* From a control file's text: the number after `key`, or at the beginning if
+ * that is "". False if there is none. */
+static bool read_counter(int fd, const char* key, uint64_t* ret_count) {
+  char text[1024];
   ssize_t size = RETRY(pread(fd, text, sizeof text - 1, 0));
-  if (size <= 0) return 0;
+  if (size <= 0) return false;
   text[size] = '\0';
-  const char* at = key == NULL ? text : strstr(text, key);
-  return at == NULL ? 0
-                    : strtoull(at + (key == NULL ? 0 : strlen(key)), NULL, 10);
+  const char* at = strstr(text, key);
+  if (at == NULL) return false;
+  *ret_count = strtoull(at + strlen(key), NULL, 10);
+  return true;
 }
 
 bool box_had_oom(struct box* box) {
   if (box->leaf == 0) return false;
-  uint64_t signals;
-  return read(box->leaf_fd[GBX_LEAF_OOM_EVENT], &signals, sizeof signals) ==
-             (ssize_t)sizeof signals ||
-         read_counter(box->leaf_fd[GBX_LEAF_OOM_CONTROL], "oom_kill ") > 0;
+  uint64_t count = 0;
+  if (box->leaf_fd[GBX_LEAF_OOM_EVENT] >= 0 &&
+      read(box->leaf_fd[GBX_LEAF_OOM_EVENT], &count, sizeof count) ==
+          (ssize_t)sizeof count)
+    return true;
+  return read_counter(box->leaf_fd[GBX_LEAF_OOM_COUNT], "oom_kill ", &count) &&
+         count > 0;
 }
 
 void box_read_usage(struct box* box) {
-  if (box->leaf == 0) return; /* init's own count stands */
-  box->end.max_memory_bytes =
-      read_counter(box->leaf_fd[GBX_LEAF_MAX_USAGE], NULL);
-  box->end.cpu_us = read_counter(box->leaf_fd[GBX_LEAF_CPU_USAGE], NULL) / 1000;
+  /* What the leaf does not have init has counted. */
+  (void)read_counter(box->leaf_fd[GBX_LEAF_MAX_USAGE], "",
+                     &box->end.max_memory_bytes);
+  int fd = box->leaf_fd[GBX_LEAF_CPU_USAGE];
+  uint64_t nanoseconds;
+  if (!read_counter(fd, "usage_usec ", &box->end.cpu_us) &&
+      read_counter(fd, "", &nanoseconds))
+    box->end.cpu_us = nanoseconds / 1000;
 }
 
 void box_free(struct box* box) {

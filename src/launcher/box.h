@@ -36,7 +36,7 @@ struct box {
   int socket_fd;             /* to init */
   int listener_fd;           /* reports the kill set; -1 if none */
   struct trace* trace;       /* and, if not NULL, all that is refused */
-  int leaf_fd[GBX_LEAF_FDS]; /* -1 without a cgroup */
+  int leaf_fd[GBX_LEAF_FDS]; /* -1 for what its leaf does not have */
   uint32_t leaf;             /* its number; 0 without a cgroup */
   uint32_t root;
   struct gbx_wire_limits limits; /* that are in force */
@@ -59,8 +59,10 @@ struct run {
 struct box_parts {
   uint32_t root;
   uint32_t leaf;                  /* 0: no cgroup */
-  const struct gbx_fds* leaf_fds; /* as LEAF_MAKE's answer has them */
-  const struct filter* usual;     /* what a traced box is judged by */
+  uint32_t leaf_has;              /* as LEAF_MAKE's answer says */
+  const struct gbx_fds* leaf_fds; /* as it has them */
+  int folder_fd;              /* among them: the leaf to be made in, or -1 */
+  const struct filter* usual; /* what a traced box is judged by */
   struct box_spec spec;
 };
 

@@ -43,12 +43,16 @@ static void remove_stale_leaves(const char* parent) {
   (void)closedir(dir);
 }
 
-void cgroup_probe(struct cgroup* cgroup, const char* node_pid) {
+void cgroup_probe(struct cgroup* cgroup, const char* node_pid, bool rooted) {
+  static const struct cgroup_version* const versions[] = {&cgroup_v2,
+                                                          &cgroup_v1};
   memset(cgroup, 0, sizeof *cgroup);
+  cgroup->rooted = rooted;
   (void)snprintf(cgroup->prefix, sizeof cgroup->prefix, "gbx-%.12s-%d-%lu-",
                  node_pid, getpid(), pid_namespace());
-  if (!cgroup_v1.find(cgroup)) return;
-  cgroup->version = &cgroup_v1;
+  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+    if (cgroup->version == NULL && versions[i]->find(cgroup))
+      cgroup->version = versions[i];
   for (int i = 0; i < cgroup->parents; i++)
     remove_stale_leaves(cgroup->parent[i]);
 }
@@ -82,16 +86,58 @@ long long cgroup_read_number(int dir_fd, const char* file) {
   return fd_read_file(dir_fd, file, text, sizeof text) > 0 ? atoll(text) : -1;
 }
 
+/* The kernel's PID_MAX_LIMIT: pids.max takes a larger number for "max". */
+#define MOST_PIDS (4u << 20)
+
+int cgroup_set_pids(int dir_fd, uint64_t pids, struct gbx_err* err) {
+  /* One for init, which is ours: as without a cgroup, where only the payload's
+   * user namespace is counted. */
+  if (pids != 0 && pids < MOST_PIDS) pids++;
+  int result = pids == 0
+                   ? fd_write_file(dir_fd, "pids.max", "max")
+                   : cgroup_write_number(dir_fd, "pids.max", (long long)pids);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_LIMIT, -result, "pids limit", "%llu",
+                    (unsigned long long)pids);
+  long long in_force = cgroup_read_number(dir_fd, "pids.max");
+  if (pids != 0 && in_force != (long long)pids)
+    return gbx_fail(err, GBX_E_LIMIT, 0, "pids limit",
+                    "wrote %llu, read back %lld", (unsigned long long)pids,
+                    in_force);
+  return 0;
+}
+
+int cgroup_open_in(int dir_fd, const char* file, int flags,
+                   struct gbx_err* err) {
+  int fd = openat(dir_fd, file, flags | O_CLOEXEC);
+  if (fd < 0) return gbx_fail(err, GBX_E_LIMIT, errno, "open leaf", "%s", file);
+  return fd;
+}
+
+int cgroup_leaf_add(struct cgroup_leaf* leaf, int fd) {
+  if (fd >= 0) leaf->fds.fd[leaf->fds.count++] = fd;
+  return fd;
+}
+
+int cgroup_leaf_open(struct cgroup_leaf* leaf, enum gbx_leaf_fd which,
+                     int dir_fd, const char* file, struct gbx_err* err) {
+  int fd = cgroup_leaf_add(leaf, cgroup_open_in(dir_fd, file, O_RDONLY, err));
+  if (fd >= 0) leaf->has |= 1u << which;
+  return fd;
+}
+
 int cgroup_set_limits(const struct cgroup* cgroup, uint32_t number,
                       const struct gbx_wire_limits* limits,
                       struct gbx_err* err) {
+  if (cgroup->version == NULL)
+    return gbx_fail(err, GBX_E_LIMIT, ENOENT, "leaf", "no cgroup for leaves");
   return cgroup->version->set_limits(cgroup, number, limits, err);
 }
 
 int cgroup_make_leaf(const struct cgroup* cgroup, uint32_t number,
                      const struct gbx_wire_limits* limits,
-                     struct gbx_fds* ret_fds, struct gbx_err* err) {
-  struct gbx_fds fds = {0};
+                     struct cgroup_leaf* ret_leaf, struct gbx_err* err) {
+  struct cgroup_leaf leaf = {0};
   int result = 0;
   for (int i = 0; i < cgroup->parents && result == 0; i++) {
     char path[PATH_MAX];
@@ -102,13 +148,13 @@ int cgroup_make_leaf(const struct cgroup* cgroup, uint32_t number,
   }
   if (result == 0) result = cgroup_set_limits(cgroup, number, limits, err);
   if (result == 0)
-    result = cgroup->version->open_fds(cgroup, number, &fds, err);
+    result = cgroup->version->open_fds(cgroup, number, &leaf, err);
   if (result < 0) {
-    gbx_fds_close(&fds);
+    gbx_fds_close(&leaf.fds);
     (void)cgroup_remove_leaf(cgroup, number); /* empty: cannot be busy */
     return result;
   }
-  *ret_fds = fds;
+  *ret_leaf = leaf;
   return 0;
 }
 

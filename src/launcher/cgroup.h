@@ -9,8 +9,8 @@
 #include "common/error.h"
 #include "common/wire.h"
 
-/* Cgroup leaves: one per box, made by the keeper below the cgroup that Node is
- * in. The rung that exists today is cgroup v1 as root. */
+/* Cgroup leaves: one per box, made by the keeper. With v1, as root, below the
+ * cgroup that Node is in; with v2 where cgroup_v2.c finds or makes room. */
 
 enum cgroup_hierarchy {
   CGROUP_MEMORY,
@@ -27,19 +27,26 @@ struct cgroup {
   int parents;
   char parent[CGROUP_HIERARCHIES][PATH_MAX];
   char prefix[64]; /* "gbx-<node pid>-<keeper pid>-<pid namespace>-" */
+  bool rooted;     /* boxes have another uid than we have */
   uint32_t controllers;
 };
 
-/* Finds the writable v1 hierarchies of this process and removes the leaves
- * that dead keepers left there. */
-void cgroup_probe(struct cgroup* cgroup, const char* node_pid);
+/* What of a leaf goes to the launcher. */
+struct cgroup_leaf {
+  uint32_t has;   /* 1 << enum gbx_leaf_fd: these descriptors come first */
+  bool is_folder; /* then comes the leaf itself, else its cgroup.procs */
+  struct gbx_fds fds;
+};
+
+/* Finds, or makes, a place for leaves and removes those that dead keepers left
+ * there. May move this process to another cgroup: before it has children. */
+void cgroup_probe(struct cgroup* cgroup, const char* node_pid, bool rooted);
 
 /* Makes leaf `number` with its limits, reads them back, and returns its
- * descriptors: enum gbx_leaf_fd (-1 never occurs), then cgroup.procs. On
- * failure nothing is left of it. */
+ * descriptors. On failure nothing is left of it. */
 int cgroup_make_leaf(const struct cgroup* cgroup, uint32_t number,
                      const struct gbx_wire_limits* limits,
-                     struct gbx_fds* ret_fds, struct gbx_err* err);
+                     struct cgroup_leaf* ret_leaf, struct gbx_err* err);
 
 int cgroup_set_limits(const struct cgroup* cgroup, uint32_t number,
                       const struct gbx_wire_limits* limits,

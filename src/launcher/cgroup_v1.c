@@ -77,6 +77,7 @@ static bool hierarchy_dir(const char* controller, const char* path,
 }
 
 static bool find(struct cgroup* cgroup) {
+  if (!cgroup->rooted) return false; /* nobody else may make leaves */
   for (int i = 0; i < CGROUP_HIERARCHIES; i++) {
     char path[PATH_MAX];
     char* parent = cgroup->parent[i];
@@ -117,27 +118,6 @@ static int set_memory(int dir_fd, uint64_t bytes, struct gbx_err* err) {
   return 0;
 }
 
-/* The kernel's PID_MAX_LIMIT: pids.max takes a larger number for "max". */
-#define MOST_PIDS (4u << 20)
-
-static int set_pids(int dir_fd, uint64_t pids, struct gbx_err* err) {
-  /* One for init, which is ours: as without a cgroup, where only the payload's
-   * user namespace is counted. */
-  if (pids != 0 && pids < MOST_PIDS) pids++;
-  int result = pids == 0
-                   ? fd_write_file(dir_fd, "pids.max", "max")
-                   : cgroup_write_number(dir_fd, "pids.max", (long long)pids);
-  if (result < 0)
-    return gbx_fail(err, GBX_E_LIMIT, -result, "pids limit", "%llu",
-                    (unsigned long long)pids);
-  long long in_force = cgroup_read_number(dir_fd, "pids.max");
-  if (pids != 0 && in_force != (long long)pids)
-    return gbx_fail(err, GBX_E_LIMIT, 0, "pids limit",
-                    "wrote %llu, read back %lld", (unsigned long long)pids,
-                    in_force);
-  return 0;
-}
-
 static int set_cpu(int dir_fd, uint64_t millis, struct gbx_err* err) {
   /* The period is the kernel's default of 100 ms, so a thousandth of a core is
    * 100 us of quota. */
@@ -160,7 +140,7 @@ static int set_limits(const struct cgroup* cgroup, uint32_t number,
     if (dir_fd < 0) return dir_fd;
     int result = i == CGROUP_MEMORY
                      ? set_memory(dir_fd, limits->memory_bytes, err)
-                 : i == CGROUP_PIDS ? set_pids(dir_fd, limits->pids, err)
+                 : i == CGROUP_PIDS ? cgroup_set_pids(dir_fd, limits->pids, err)
                                     : set_cpu(dir_fd, limits->cpu_millis, err);
     if (result < 0) return result;
   }
@@ -179,41 +159,32 @@ static int open_oom_event(int dir_fd, int oom_control_fd, struct gbx_err* err) {
   return fd_steal(&event_fd);
 }
 
-static int open_in(int dir_fd, const char* file, int flags,
-                   struct gbx_err* err) {
-  int fd = openat(dir_fd, file, flags | O_CLOEXEC);
-  if (fd < 0) return gbx_fail(err, GBX_E_LIMIT, errno, "open leaf", "%s", file);
-  return fd;
-}
-
-/* Appends a descriptor that the kernel gave, or passes its failure on. */
-static int add_fd(struct gbx_fds* fds, int fd) {
-  if (fd >= 0) fds->fd[fds->count++] = fd;
-  return fd;
-}
-
 static int open_fds(const struct cgroup* cgroup, uint32_t number,
-                    struct gbx_fds* fds, struct gbx_err* err) {
+                    struct cgroup_leaf* leaf, struct gbx_err* err) {
   cleanup_fd int memory_fd =
       cgroup_open_leaf(cgroup, CGROUP_MEMORY, number, err);
   if (memory_fd < 0) return memory_fd;
   cleanup_fd int usage_fd =
       cgroup_open_leaf(cgroup, CGROUP_CPUACCT, number, err);
   if (usage_fd < 0) return usage_fd;
-  int control =
-      add_fd(fds, open_in(memory_fd, "memory.oom_control", O_RDONLY, err));
+  int control = cgroup_leaf_open(leaf, GBX_LEAF_OOM_COUNT, memory_fd,
+                                 "memory.oom_control", err);
   if (control < 0) return control;
-  int result = add_fd(fds, open_oom_event(memory_fd, control, err));
+  int result = open_oom_event(memory_fd, control, err);
   if (result < 0) return result;
-  result = add_fd(
-      fds, open_in(memory_fd, "memory.max_usage_in_bytes", O_RDONLY, err));
+  leaf->has |= 1u << GBX_LEAF_OOM_EVENT;
+  (void)cgroup_leaf_add(leaf, result);
+  result = cgroup_leaf_open(leaf, GBX_LEAF_MAX_USAGE, memory_fd,
+                            "memory.max_usage_in_bytes", err);
   if (result < 0) return result;
-  result = add_fd(fds, open_in(usage_fd, "cpuacct.usage", O_RDONLY, err));
+  result = cgroup_leaf_open(leaf, GBX_LEAF_CPU_USAGE, usage_fd, "cpuacct.usage",
+                            err);
   if (result < 0) return result;
   for (int i = 0; i < CGROUP_HIERARCHIES; i++) {
     cleanup_fd int dir_fd = cgroup_open_leaf(cgroup, i, number, err);
     if (dir_fd < 0) return dir_fd;
-    result = add_fd(fds, open_in(dir_fd, "cgroup.procs", O_WRONLY, err));
+    result = cgroup_leaf_add(
+        leaf, cgroup_open_in(dir_fd, "cgroup.procs", O_WRONLY, err));
     if (result < 0) return result;
   }
   return 0;

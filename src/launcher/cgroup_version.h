@@ -11,13 +11,13 @@ struct cgroup_version {
   bool (*find)(struct cgroup* cgroup);
   int (*set_limits)(const struct cgroup* cgroup, uint32_t number,
                     const struct gbx_wire_limits* limits, struct gbx_err* err);
-  /* The descriptors of cgroup_make_leaf(). What a failure leaves in `fds` is
-   * closed by the caller. */
+  /* For cgroup_make_leaf(). What a failure leaves open is closed by the
+   * caller. */
   int (*open_fds)(const struct cgroup* cgroup, uint32_t number,
-                  struct gbx_fds* fds, struct gbx_err* err);
+                  struct cgroup_leaf* leaf, struct gbx_err* err);
 };
 
-extern const struct cgroup_version cgroup_v1;
+extern const struct cgroup_version cgroup_v1, cgroup_v2;
 
 /* Opens the folder of leaf `number` below `parent`. */
 int cgroup_open_leaf(const struct cgroup* cgroup, int parent, uint32_t number,
@@ -26,5 +26,19 @@ int cgroup_open_leaf(const struct cgroup* cgroup, int parent, uint32_t number,
 /* A control file with one number in it. Reading returns -1 if there is none. */
 int cgroup_write_number(int dir_fd, const char* file, long long number);
 long long cgroup_read_number(int dir_fd, const char* file);
+
+/* The one limit that is the same file in both. */
+int cgroup_set_pids(int dir_fd, uint64_t pids, struct gbx_err* err);
+
+int cgroup_open_in(int dir_fd, const char* file, int flags,
+                   struct gbx_err* err);
+
+/* Appends a descriptor, or passes the failure of its opening on. */
+int cgroup_leaf_add(struct cgroup_leaf* leaf, int fd);
+
+/* Opens and appends what `which` names; to be called in the order of that
+ * enum. Returns the descriptor or a negative errno. */
+int cgroup_leaf_open(struct cgroup_leaf* leaf, enum gbx_leaf_fd which,
+                     int dir_fd, const char* file, struct gbx_err* err);
 
 #endif  // SRC_LAUNCHER_CGROUP_VERSION_H_

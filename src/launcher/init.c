@@ -178,7 +178,7 @@ static pid_t start_payload(const struct box_spec* spec, int socket_fd,
   }
   /* Last, after the listener if there is one. Its content is of our ipc
    * namespace, wherever it is read. */
-  if (spec->procs_count == 0 && fds.count < GBX_MSG_FDS) {
+  if (!spec->has_cgroup && fds.count < GBX_MSG_FDS) {
     int shm_fd = open("/proc/sysvipc/shm", O_RDONLY | O_CLOEXEC);
     if (shm_fd >= 0) fds.fd[fds.count++] = shm_fd; /* else: no such memory */
   }

@@ -12,8 +12,9 @@
 /* All that init and the payload need to know, set before the fork. */
 struct box_spec {
   const struct root_image* root;
-  int procs_fd[GBX_MSG_FDS];     /* cgroup.procs to join by */
-  int procs_count;               /* 0: no cgroup */
+  bool has_cgroup;           /* is in one from the start, or joins it: */
+  int procs_fd[GBX_MSG_FDS]; /* cgroup.procs to join by */
+  int procs_count;
   struct gbx_wire_limits limits; /* sizes of tmpfs; pids without a cgroup */
   const struct filter* payload_filter;
   const struct filter* init_filter;

@@ -240,16 +240,21 @@ static void answer_tree(struct keeper* keeper, struct gbx_msg_tree* request) {
 
 static void answer_leaf(struct keeper* keeper,
                         const struct gbx_msg_leaf* request) {
-  struct gbx_err err = {0};
-  struct gbx_fds fds = {0};
+  struct cgroup_leaf leaf = {0};
+  struct gbx_msg_leaf_made made = {0};
   if (request->head.type == GBX_M_LEAF_MAKE)
     (void)cgroup_make_leaf(&keeper->cgroup, request->head.id, &request->limits,
-                           &fds, &err); /* the answer carries err */
+                           &leaf, &made.err); /* the answer carries it */
   else
     (void)cgroup_set_limits(&keeper->cgroup, request->head.id, &request->limits,
-                            &err); /* the same */
-  send_result(keeper->launcher_fd, GBX_M_DONE, request->head.id, &err, &fds);
-  gbx_fds_close(&fds);
+                            &made.err); /* the same */
+  made.has = leaf.has;
+  made.is_folder = leaf.is_folder;
+  GBX_MSG_INIT(&made, GBX_M_DONE, request->head.id);
+  /* A launcher that is gone shows as the end of its socket. */
+  (void)gbx_msg_send(keeper->launcher_fd, &made.head, leaf.fds.fd,
+                     leaf.fds.count);
+  gbx_fds_close(&leaf.fds);
 }
 
 /* Returns false when the launcher is gone. */
@@ -334,10 +339,9 @@ int keeper_main(const char* node_pid) {
   struct gbx_err err = {0};
   bool is_prepared = prepare(&err) == 0;
   keeper.rooted = is_rooted(&keeper);
-  if (keeper.rooted)
-    cgroup_probe(&keeper.cgroup, node_pid);
-  else
-    keeper.box_uid = 0;
+  if (!keeper.rooted) keeper.box_uid = 0;
+  /* Before there is a launcher, which is to be in the same cgroup as we are. */
+  cgroup_probe(&keeper.cgroup, node_pid, keeper.rooted);
   if (!is_prepared || start_launcher(&keeper, &err) < 0) {
     send_result(keeper.engine_fd, GBX_M_FAILED, 0, &err, NULL);
     clean_up(&keeper);

@@ -15,7 +15,8 @@
  *   a listener      a call of the kill set: record it, kill the box; of a
  *                   traced box also one that is refused: count and answer it
  *   an oom eventfd  the box's memory is at its limit: kill the box, since the
- *                   kernel would kill only one process of it (cgroup v1)
+ *                   kernel would kill only one process of it (cgroup v1; v2
+ *                   kills all, and counts it)
  *   time            to look at boxes whose memory no cgroup limits, as long as
  *                   one runs
  * and asks the keeper for trees and leaves, waiting for the answer: the keeper
@@ -123,22 +124,23 @@ static void fail_run(struct run* run, const struct gbx_err* err) {
   end_run(NULL, run, &end);
 }
 
-/* Asks the keeper. Returns 0 with the answer's descriptors, or its error. */
+/* Asks the keeper. Returns 0 with the answer and its descriptors, or the error
+ * that it carries. */
 static int ask_keeper(const struct gbx_msg_head* request,
-                      struct gbx_fds* ret_fds, struct gbx_err* err) {
+                      union gbx_msg* ret_answer, struct gbx_fds* ret_fds,
+                      struct gbx_err* err) {
   ret_fds->count = 0;
   int result = gbx_msg_send(GBX_FD_PEER, request, NULL, 0);
   if (result < 0)
     return gbx_fail(err, GBX_E_DIED, -result, "keeper", "is gone");
-  union gbx_msg message;
-  result = gbx_msg_recv(GBX_FD_PEER, &message, ret_fds);
-  if (result <= 0 || message.head.type != GBX_M_DONE) {
+  result = gbx_msg_recv(GBX_FD_PEER, ret_answer, ret_fds);
+  if (result <= 0 || ret_answer->head.type != GBX_M_DONE) {
     gbx_fds_close(ret_fds);
     return gbx_fail(err, GBX_E_DIED, EPIPE, "keeper", "did not answer");
   }
-  if (message.result.err.code == GBX_OK) return 0;
+  if (ret_answer->result.err.code == GBX_OK) return 0;
   gbx_fds_close(ret_fds);
-  *err = message.result.err;
+  *err = ret_answer->result.err;
   return err->sys_errno != 0 ? -err->sys_errno : -EIO;
 }
 
@@ -152,8 +154,9 @@ static void drop_leaf(uint32_t leaf) {
 
 static int ask_for_tree(const struct gbx_msg_head* request,
                         struct gbx_err* err) {
+  union gbx_msg answered;
   struct gbx_fds fds;
-  int result = ask_keeper(request, &fds, err);
+  int result = ask_keeper(request, &answered, &fds, err);
   if (result < 0) return result;
   if (fds.count < 1)
     return gbx_fail(err, GBX_E_SETUP, EMFILE, "recvmsg", "a tree");
@@ -268,18 +271,29 @@ static void unwatch(int fd) {
   if (fd >= 0) (void)epoll_ctl(launcher.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-static int make_leaf(const struct gbx_wire_limits* limits, uint32_t* ret_leaf,
-                     struct gbx_fds* ret_fds, struct gbx_err* err) {
-  struct gbx_msg_leaf request = {.limits = *limits};
+/* Fills in what of the parts a box's leaf is. */
+static int make_leaf(struct box_parts* parts, struct gbx_fds* ret_fds,
+                     struct gbx_err* err) {
+  struct gbx_msg_leaf request = {.limits = parts->spec.limits};
   uint32_t number = launcher.next_leaf++;
   GBX_MSG_INIT(&request, GBX_M_LEAF_MAKE, number);
-  int result = ask_keeper(&request.head, ret_fds, err);
+  union gbx_msg made;
+  int result = ask_keeper(&request.head, &made, ret_fds, err);
   if (result < 0) return result;
-  if (ret_fds->count < GBX_LEAF_FDS) {
+  int count = __builtin_popcount(made.leaf_made.has);
+  if (ret_fds->count <= count) {
+    gbx_fds_close(ret_fds);
     drop_leaf(number);
     return gbx_fail(err, GBX_E_SETUP, EMFILE, "recvmsg", "a cgroup leaf");
   }
-  *ret_leaf = number;
+  parts->leaf = number;
+  parts->leaf_has = made.leaf_made.has;
+  parts->spec.has_cgroup = true;
+  if (made.leaf_made.is_folder != 0)
+    parts->folder_fd = ret_fds->fd[count];
+  else
+    for (; count < ret_fds->count; count++)
+      parts->spec.procs_fd[parts->spec.procs_count++] = ret_fds->fd[count];
   return 0;
 }
 
@@ -297,6 +311,7 @@ static struct box* make_box(const struct root* root, bool with_leaf,
       .root = root->id,
       .leaf_fds = &leaf_fds,
       .usual = &launcher.payload_filter,
+      .folder_fd = -1,
       .spec = {.root = &root->image,
                .limits = *limits,
                .payload_filter =
@@ -305,12 +320,7 @@ static struct box* make_box(const struct root* root, bool with_leaf,
                .notify = launcher.notify,
                .traced = traced},
   };
-  if (with_leaf) {
-    if (make_leaf(limits, &parts.leaf, &leaf_fds, err) < 0) return NULL;
-    parts.spec.procs_count = leaf_fds.count - GBX_LEAF_FDS;
-    for (int i = 0; i < parts.spec.procs_count; i++)
-      parts.spec.procs_fd[i] = leaf_fds.fd[GBX_LEAF_FDS + i];
-  }
+  if (with_leaf && make_leaf(&parts, &leaf_fds, err) < 0) return NULL;
   struct box* box = box_new(&parts, err);
   if (box == NULL) {
     if (parts.leaf != 0) drop_leaf(parts.leaf);
@@ -319,7 +329,7 @@ static struct box* make_box(const struct root* root, bool with_leaf,
   box->next = launcher.boxes;
   launcher.boxes = box;
   if (watch(box->socket_fd, &box->watch[BOX_SOCKET], err) < 0 ||
-      (box->leaf != 0 &&
+      (box->leaf_fd[GBX_LEAF_OOM_EVENT] >= 0 &&
        watch(box->leaf_fd[GBX_LEAF_OOM_EVENT], &box->watch[BOX_OOM], err) < 0))
     give_up_box(box, err); /* its reaping tells whom it concerns */
   return box;
@@ -337,8 +347,9 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   if (box->leaf != 0 && !same_limits(limits, &box->limits)) {
     struct gbx_msg_leaf request = {.limits = *limits};
     GBX_MSG_INIT(&request, GBX_M_LEAF_SET, box->leaf);
+    union gbx_msg answered;
     struct gbx_fds none;
-    int result = ask_keeper(&request.head, &none, err);
+    int result = ask_keeper(&request.head, &answered, &none, err);
     if (result < 0) return result;
     gbx_fds_close(&none);
     box->limits = *limits;
@@ -500,7 +511,9 @@ static void finish_box(struct box* box) {
   if (box_had_oom(box)) box->end.oom = 1;
   box_read_usage(box);
   bool failed = box->end.err.code != GBX_OK && box->end.err.code != GBX_E_EXEC;
-  if (box->state == BOX_MAKING && !failed)
+  /* One that ran out of memory ended for the reason that END gives: its run
+   * allows less than a box takes. */
+  if (box->state == BOX_MAKING && !failed && box->end.oom == 0)
     (void)gbx_fail(&box->end.err, GBX_E_DIED, ECHILD, "box",
                    "ended in its set-up");
   struct root* root = find_root(box->root);

@@ -52,8 +52,7 @@ static int confine(const struct box_spec* spec, struct gbx_err* err) {
    * the nested user namespace, which also gives CAP_SETPCAP for what follows.
    */
   int result = 0;
-  if (spec->procs_count == 0)
-    result = limits_nest_for_pids(spec->limits.pids, err);
+  if (!spec->has_cgroup) result = limits_nest_for_pids(spec->limits.pids, err);
   if (result == 0) result = limits_set_fixed(err);
   /* No descriptor of launcher, keeper or another box may be left when the
    * first instruction of the program runs (CVE-2016-9962, CVE-2024-21626). */

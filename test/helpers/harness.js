@@ -159,17 +159,75 @@ function cgroupFolder(controller) {
   }
 }
 
+/** Where the controllers are cgroup v2's: its folder; else undefined. */
+const cgroupV2 = (() => {
+  const folder = '/sys/fs/cgroup';
+  try {
+    const file = path.join(folder, 'cgroup.controllers');
+    const controllers = fs.readFileSync(file, 'utf8').trim().split(' ');
+    return controllers.includes('memory') && controllers.includes('pids')
+      ? folder
+      : undefined;
+  } catch {
+    return undefined;
+  }
+})();
+
+/** Whether with cgroup v2 a keeper of this process has a place for leaves. */
+function hasPlaceInV2() {
+  // The test machine knows what it gives to whom.
+  const expected = process.env.GLOVEBOX_VM_LIMITS;
+  if (expected) return JSON.parse(expected).memoryMb === 'kernel';
+  const manager = isRoot
+    ? '/run/systemd/private'
+    : `/run/user/${process.getuid()}/systemd/private`;
+  if (fs.existsSync('/run/systemd/system')) return fs.existsSync(manager);
+  try {
+    fs.accessSync(cgroupV2, fs.constants.W_OK); // a container's own
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Whether this host and user give limits of memory and cpus by cgroups. */
-const hasCgroups = ['memory', 'pids', 'cpu', 'cpuacct'].every(cgroupFolder);
+const hasCgroups = cgroupV2
+  ? hasPlaceInV2()
+  : ['memory', 'pids', 'cpu', 'cpuacct'].every(cgroupFolder);
+
+function findFolders(folder, accept) {
+  let entries = [];
+  try {
+    entries = fs.readdirSync(folder, { withFileTypes: true });
+  } catch {
+    // It went away meanwhile.
+  }
+  return entries
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => path.join(folder, name))
+    .flatMap((found) => [
+      ...(accept(path.basename(found)) ? [found] : []),
+      ...findFolders(found, accept),
+    ]);
+}
 
 /** Paths of the cgroup leaves that the keepers of process `pid` made. */
 function leaves(pid = process.pid, controller = 'memory') {
+  const isLeaf = (name) => name.startsWith(`gbx-${pid}-`);
+  if (cgroupV2) return findFolders(cgroupV2, isLeaf);
   const folder = cgroupFolder(controller);
   if (!folder) return [];
-  const names = fs
+  return fs
     .readdirSync(folder)
-    .filter((name) => name.startsWith(`gbx-${pid}-`));
-  return names.map((name) => path.join(folder, name));
+    .filter(isLeaf)
+    .map((name) => path.join(folder, name));
+}
+
+/** Paths of the scopes that the keepers of process `pid` asked for. */
+function scopes(pid = process.pid) {
+  if (!cgroupV2) return [];
+  const isScope = (name) => name.startsWith(`glovebox-${pid}-`);
+  return findFolders(cgroupV2, isScope);
 }
 
 function descriptors() {
@@ -313,6 +371,7 @@ module.exports = {
   outside,
   packagedPython,
   processes,
+  scopes,
   skip,
   soak,
   timeScale,

@@ -64,7 +64,7 @@ test('requireLimits refuses what is not the kernel’s, and closes the session',
   await assert.rejects(sandbox.open(), {
     ...refused,
     message:
-      /memoryMb \(watchdog\), cpus \(none\).*cgroup v1.*null.*requireLimits/,
+      /memoryMb \(watchdog\), cpus \(none\).*enable-linger.*Delegate=yes.*root.*null.*requireLimits/,
   });
   assert.throws(() => sandbox.limits, { code: 'ERR_SANDBOX_NOT_OPEN' });
   await assert.rejects(
@@ -75,6 +75,13 @@ test('requireLimits refuses what is not the kernel’s, and closes the session',
     sessions.map(({ closeCount }) => closeCount),
     [1, 1],
   );
+
+  // A cgroup without a controller.
+  Object.assign(weak, { memory: 'kernel' });
+  await assert.rejects(new Sandbox({ requireLimits: true }).open(), {
+    ...refused,
+    message: /enforce cpus \(none\).*cpu controller.*Delegate=cpu cpuset io/,
+  });
 
   // What was wrong may be put right.
   Object.assign(weak, { memory: 'kernel', cpus: null });

@@ -17,22 +17,21 @@ const loginOf = (user) => (command) => [
   command.map(quote).join(' '),
 ];
 
-// TODO(#3): everywhere, while there is no rung for cgroup v2.
+const allByKernel = { memoryMb: 'kernel', pids: 'kernel', cpus: 'kernel' };
 const withoutCgroup = { memoryMb: 'watchdog', pids: 'kernel', cpus: 'none' };
 
 /**
- * The ways in which Node is started, and what is in force of limits in each.
- *
- * With the rungs of cgroup v2, `login`, `scope`, `root` and `rootScope` are to be
- * {memoryMb: "kernel", pids: "kernel", cpus: "kernel"}. `service` stays as it is:
- * it has neither a manager to ask nor a cgroup of its own.
+ * The ways in which Node is started, what is in force of limits in each, and
+ * where boxes have their cgroups: in Node's "own", or in a "scope" that the
+ * service manager is asked for.
  */
 const ways = {
   // As from a terminal or ssh: a session of its own, and a service manager.
   login: {
     user: 'plain',
     start: loginOf('plain'),
-    limits: withoutCgroup,
+    limits: allByKernel,
+    place: 'scope',
   },
   // In a cgroup that the manager has handed over to Node already.
   scope: {
@@ -42,9 +41,11 @@ const ways = {
         ...['systemd-run', '--user', '--scope', '--quiet'],
         ...['--property=Delegate=yes', '--', ...command],
       ]),
-    limits: withoutCgroup,
+    limits: allByKernel,
+    place: 'own',
   },
-  // As from a system service or cron: no session, no manager.
+  // As from a system service or cron: neither a manager to ask nor a cgroup of
+  // its own.
   service: {
     user: 'lone',
     start: (command) => [
@@ -53,11 +54,12 @@ const ways = {
     ],
     limits: withoutCgroup,
   },
-  // As a system service that is root's.
+  // As a system service that is root's. The system's manager can be asked.
   root: {
     user: 'root',
     start: (command) => command,
-    limits: withoutCgroup,
+    limits: allByKernel,
+    place: 'scope',
   },
   // As in a container: a cgroup whose subtree belongs to Node.
   rootScope: {
@@ -66,7 +68,8 @@ const ways = {
       ...['systemd-run', '--scope', '--quiet'],
       ...['--property=Delegate=yes', '--', ...command],
     ],
-    limits: withoutCgroup,
+    limits: allByKernel,
+    place: 'own',
   },
 };
 
@@ -85,6 +88,7 @@ profile glovebox-vm ${launcher} flags=(attach_disconnected) {
 `;
 
 const smoke = 'test/vm/guest/smoke.js';
+const cgroupV2 = 'test/vm/guest/cgroup-v2.js';
 const refusal = 'test/vm/guest/refusal.js';
 
 /**
@@ -167,15 +171,19 @@ const scenarios = [
       message: ['AppArmor', launcher, 'apparmor_parser -r'],
     },
   },
-  { name: 'plain user, logged in', way: 'login', files: [smoke] },
-  { name: 'plain user, in a delegated scope', way: 'scope', files: [smoke] },
+  { name: 'plain user, logged in', way: 'login', files: [smoke, cgroupV2] },
+  {
+    name: 'plain user, in a delegated scope',
+    way: 'scope',
+    files: [smoke, cgroupV2],
+  },
   { name: 'plain user, in a system service', way: 'service', files: [smoke] },
-  { name: 'root, in a system service', way: 'root', files: [smoke] },
+  { name: 'root, in a system service', way: 'root', files: [smoke, cgroupV2] },
   {
     name: 'root, in a delegated scope, on a tmpfs without idmaps',
     way: 'rootScope',
     tmpfs: true,
-    files: [smoke, 'test/vm/guest/no-idmaps.js'],
+    files: [smoke, cgroupV2, 'test/vm/guest/no-idmaps.js'],
   },
   {
     name: 'tests, plain user, logged in',

@@ -200,6 +200,9 @@ function testEnvironment(scenario) {
     GLOVEBOX_TIME_SCALE: String(timeScale),
     GLOVEBOX_TEST_PASS: isRoot ? 'root' : 'user',
     GLOVEBOX_VM_LIMITS: JSON.stringify(ways[scenario.way].limits),
+    ...(ways[scenario.way].place && {
+      GLOVEBOX_VM_PLACE: ways[scenario.way].place,
+    }),
     ...(scenario.refusal && {
       GLOVEBOX_VM_REFUSAL: JSON.stringify(scenario.refusal),
     }),
