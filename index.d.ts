@@ -123,7 +123,7 @@ export interface SandboxOptions {
    * Whether limits are put in force with the best means that this host has;
    * {@link Sandbox.limits} says which. If one of memoryMb, pids and cpus is not
    * the kernel's to enforce, a warning `GLOVEBOX_LIMITS` is emitted, once in a
-   * thread. `false`: no cgroup is made, and no watchdog looks at the memory;
+   * thread. `false`: boxes get no cgroup, and no watchdog looks at the memory;
    * pids and diskMb stay in force.
    *
    * @default true
@@ -585,7 +585,8 @@ export class Sandbox {
   get workspace(): string;
 
   /**
-   * How the limits are enforced here.
+   * How the limits are enforced here, for as long as the Sandbox is open: if
+   * what enforces them is lost, calls reject with `ERR_SANDBOX_LIMIT`.
    *
    * @throws {SandboxError} ERR_SANDBOX_NOT_OPEN — before `open()`.
    */

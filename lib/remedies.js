@@ -127,6 +127,14 @@ const rules = [
   },
   {
     codes: ['LIMIT'],
+    steps: /^cgroup$/,
+    remedy: () =>
+      'Another Sandbox, opened now, says in its `limits` what is in force. A ' +
+      'user who logs out loses the service manager, and the cgroups with it, ' +
+      'unless `loginctl enable-linger` keeps it.',
+  },
+  {
+    codes: ['LIMIT'],
     remedy: () =>
       'If this process may not use its cgroup, `enforceLimits: false` runs ' +
       'the code without cgroup limits.',

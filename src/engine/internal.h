@@ -219,6 +219,7 @@ struct gbx_session {
   char* temp_dir;
   struct gbx_limits limits;
   bool enforce_limits;
+  uint32_t controllers; /* that its open() found: enum gbx_controllers */
   struct gbx__disk disk;
   enum gbx__attach attach; /* to the launcher that runs now */
   bool keeper_knows;       /* of the temporary workspace: the one that runs */

@@ -108,6 +108,8 @@ static void report_open(struct gbx_session* session,
     cb(session->open_data, err, NULL, NULL);
     return;
   }
+  if (session->enforce_limits)
+    session->controllers = session->engine->client.controllers;
   const struct gbx_session_info info = {
       .workspace = session->workspace.path,
       .memory =
@@ -354,6 +356,19 @@ static void send_workspace(struct gbx_session* session) {
   (void)gbx__client_send(engine, &message.head, NULL, 0); /* cannot fail */
 }
 
+/* The keeper that runs now need not be the one that the session was opened
+ * with, and may have no cgroup where that one had. What was said to be the
+ * kernel's is the kernel's, or nothing runs. */
+static int check_controllers(const struct gbx_session* session,
+                             struct gbx_err* err) {
+  uint32_t lost = session->controllers & ~session->engine->client.controllers;
+  if (lost == 0) return 0;
+  return gbx_fail(err, GBX_E_LIMIT, 0, "cgroup",
+                  "this session was opened with limits of %s by the kernel, "
+                  "which it no longer has",
+                  (lost & GBX_CTL_MEMORY) != 0 ? "memory" : "cpu time");
+}
+
 void gbx__session_attach(struct gbx_session* session) {
   struct gbx_engine* engine = session->engine;
   if (session->attach != DETACHED || !session->has_workspace ||
@@ -364,6 +379,10 @@ void gbx__session_attach(struct gbx_session* session) {
     return;
   }
   struct gbx_err err = {0};
+  if (check_controllers(session, &err) < 0) {
+    fail_attach(session, &err);
+    return;
+  }
   session->attach = ATTACHING_ROOT;
   session->root = find_root(&engine->client, session);
   if (session->root == NULL) {
