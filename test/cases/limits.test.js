@@ -144,7 +144,10 @@ import time; time.sleep(1); print('done')`,
 }
 
 test('memory that processes share counts once', async (t) => {
-  const sandbox = await open(t, { memoryMb: 128 });
+  const sandbox = await open(t, {
+    memoryMb: 128,
+    timeoutS: 30 * timeScale,
+  });
   // Six times 60 MiB resident: of one file, which /dev/shm holds, of private
   // pages that were forked, and of one address space.
   const result = await sandbox.runCode(`import mmap, os, time
