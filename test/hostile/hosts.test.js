@@ -231,6 +231,28 @@ test('HST-08 forgotten sessions, kernels and runs survive collection, and nothin
   }
 });
 
+test('HST-08 a forgotten session without a Kernel is closed when it is collected', async (t) => {
+  const host = startHost(t, { flags: ['--expose-gc'] });
+  const { left, next } = await host.ask(async (h) => {
+    const use = async () => {
+      const sandbox = await new h.glovebox.Sandbox().open();
+      await sandbox.runCode('echo x > f', { language: 'bash' });
+      return sandbox.workspace;
+    };
+    const workspaces = await Promise.all([use(), use(), use()]);
+    const end = Date.now() + 10000;
+    const isThere = (folder) => h.fs.existsSync(folder);
+    while (workspaces.some(isThere) && Date.now() < end) {
+      globalThis.gc();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    return { left: workspaces.filter(isThere), next: await h.callOnce() };
+  });
+  assert.deepEqual(left, []);
+  assert.equal(next.value.stdout, 'hi\n');
+  assert.equal((await host.end()).exitCode, 0);
+});
+
 // ---- A launcher that crashes -----------------------------------------------
 
 async function startSleep(h) {
