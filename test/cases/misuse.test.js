@@ -294,7 +294,6 @@ test('an option that is not built yet is refused by name, its idle value accepte
     image: { idle: 'host', wanted: 'python:3.12-slim' },
     setup: { idle: null, wanted: 'pip install x' },
     mounts: { idle: {}, wanted: { '/a': '/b' } },
-    diskMb: { idle: null, wanted: 100 },
     egressAllow: { idle: null, wanted: ['example.com'] },
     seccompProfile: { idle: null, wanted: '/x.json' },
   };
