@@ -63,7 +63,7 @@ test('a box is in a leaf with its limits, all of it', async (t) => {
   const sandbox = await open(t, { memoryMb: 100, pids: 50, cpus: 0.5 });
   const { leaf, pid, processes, limits } = await lookAtLeaf(sandbox);
   t.diagnostic(leaf);
-  assert.match(leaf, new RegExp(`/gbx-${process.pid}-\\d+-\\d+$`));
+  assert.match(leaf, new RegExp(`/gbx-${process.pid}-\\d+-\\d+-\\d+$`));
   assert.ok(processes.includes(pid));
   assert.ok(processes.length >= 2, 'init and bash');
   assert.deepEqual(limits, {
