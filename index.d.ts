@@ -853,7 +853,7 @@ export class SandboxError extends Error {
   step?: string;
   /** The errno's name: `"ENOSPC"`. The number is in `cause.errno`. */
   errno?: string;
-  /** What to do about it; also in the message. */
+  /** Why, where it is known, and what to do; also in the message. */
   remedy?: string;
   /** The option or argument that is wrong. */
   option?: string;
@@ -918,9 +918,55 @@ export function runCode(
   options?: OneShotOptions,
 ): Promise<ExecutionResult>;
 
+/** One thing that {@link doctor} looked at. */
+export interface DoctorCheck {
+  /** What: `"box"`, `"limit memoryMb"`, `"python"`. */
+  name: string;
+  ok: boolean;
+  /** Whether there is no box without it. */
+  needed: boolean;
+  /** What was found. */
+  detail: string;
+  /** Why it is not ok, where more is known than the detail says. */
+  cause?: string;
+  /** What to do about it: a command, a flag, a profile. */
+  fix?: string;
+}
+
+/** What {@link doctor} found. `String(report)` is the text for people. */
+export interface DoctorReport {
+  /** Whether boxes work here. They may still have weaknesses. */
+  ok: boolean;
+  /** Of glovebox. */
+  version: string;
+  checks: DoctorCheck[];
+  toString(): string;
+}
+
+/**
+ * Says whether boxes work on this machine, for this user, by making one; which
+ * limits the kernel enforces, which interpreters there are; and for what does
+ * not work, why and how to change it. A call that cannot start rejects with the
+ * same words. `npx glovebox doctor` prints it.
+ *
+ * It never rejects for what it finds.
+ *
+ * @example
+ * ```ts
+ * import { doctor } from 'glovebox';
+ *
+ * const report = await doctor();
+ * if (!report.ok) console.error(String(report));
+ * const box = report.checks.find((check) => check.name === 'box');
+ * console.log(box?.ok); // true
+ * ```
+ */
+export function doctor(): Promise<DoctorReport>;
+
 /**
  * Whether this can work here at all: Linux, Node.js, and the compiled part
- * loads. It starts nothing, so the kernel may still refuse.
+ * loads. It starts nothing, so the kernel may still refuse: {@link doctor} says
+ * whether it does.
  *
  * @example
  * ```ts

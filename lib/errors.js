@@ -123,9 +123,10 @@ function isNativeError(value) {
  * Call it in an async function that the user awaits, not in an event: only
  * there does the stack lead back to the user's line.
  *
- * `during` names the call, for calls that many things can go wrong in.
+ * `during` names the call, for calls that many things can go wrong in. `facts`
+ * are those of this host, where a test has no others.
  */
-function toSandboxError(error, during) {
+function toSandboxError(error, during, facts) {
   if (error instanceof SandboxError) return error;
   if (!isNativeError(error)) {
     return new SandboxError(
@@ -136,7 +137,7 @@ function toSandboxError(error, during) {
   const { op: step = '', detail = '' } = error;
   const number = Math.abs(error.errno ?? 0);
   const errno = errnoName(number);
-  const remedy = remedyFor({ code: error.code, step, errno });
+  const remedy = remedyFor({ code: error.code, step, errno }, facts);
 
   // A detail may hold a file name that code in a box has chosen, so it is
   // quoted: control characters must not reach a terminal.
@@ -158,6 +159,14 @@ function toSandboxError(error, during) {
   });
 }
 
+/** The message of a SandboxError without what to do about it. */
+function withoutRemedy({ message, remedy }) {
+  const end = `. ${remedy}`;
+  return remedy && message.endsWith(end)
+    ? message.slice(0, -end.length)
+    : message;
+}
+
 // Looks like the errors of node:fs, for code that knows how to read those.
 function systemError(step, number) {
   const name = errnoName(number);
@@ -174,4 +183,5 @@ module.exports = {
   nativeCodes,
   summaries,
   toSandboxError,
+  withoutRemedy,
 };

@@ -6,6 +6,7 @@ const { Sandbox } = require('./sandbox.js');
 const { Kernel } = require('./kernel.js');
 const { ExecutionResult, Result } = require('./result.js');
 const { MountRefused, SandboxError } = require('./errors.js');
+const { doctor } = require('./doctor.js');
 const { isSupported } = require('./native.js');
 const { version } = require('./options.js');
 
@@ -20,6 +21,7 @@ module.exports = {
   Result,
   SandboxError,
   MountRefused,
+  doctor,
   isSupported,
   version,
 };

@@ -13,6 +13,7 @@ export const {
   Result,
   SandboxError,
   MountRefused,
+  doctor,
   isSupported,
   version,
 } = glovebox;

@@ -104,4 +104,5 @@ module.exports = {
   nativeTimeout,
   warnOfWeakLimits,
   weakLimitsError,
+  whatItTakes,
 };

@@ -1,237 +1,446 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// What a person can do about a failure, found by the step that failed and its
-// errno. The errnos are the kernel's and mean different things at different
-// steps: ENOSPC of clone3 is no full disk.
+// Why a step failed and what a person can do about it: the one source of that
+// text, for every error and for doctor(). It goes by the step, its errno and
+// what this host says of itself. The errnos are the kernel's and mean different
+// things at different steps: ENOSPC of clone3 is no full disk.
 
-const { readdirSync, readFileSync } = require('node:fs');
-const { launcherPath } = require('./paths.js');
+const { Facts } = require('./facts.js');
 
 const namespaceSteps = /clone|unshare|setns|fork/;
-const idMapSteps = /uid_map|gid_map|setgroups|id map/;
+const idMapSteps = /uid_map|gid_map|setgroups|setresuid|id map/;
 const mountSteps = /mount|open_tree|pivot_root|mask/;
+const startCodes = ['SETUP', 'START'];
+
+const abi4 = '/etc/apparmor.d/abi/4.0';
+const ubuntuSwitch = 'kernel.apparmor_restrict_unprivileged_userns';
+const debianSwitch = 'kernel.unprivileged_userns_clone';
+const namespaceLimit = 'user.max_user_namespaces';
+
+// Profiles that a container manager puts on all that it starts.
+const containerProfiles = /^(docker-|containers-default|cri-containerd|lxc-)/;
+
+// A parser that is older than the rule `userns` would refuse the profile, and
+// where the rule is not known nothing asks for it.
+function appArmorProfile(facts) {
+  const [abi, rule] = facts.exists(abi4) ? ['4.0', 'userns, '] : ['3.0', ''];
+  return (
+    `abi <abi/${abi}>, profile glovebox "${facts.launcher}" ` +
+    `flags=(unconfined) { ${rule}}`
+  );
+}
+
+const containerFixes = {
+  docker:
+    'Start the container with `docker run ' +
+    '--security-opt seccomp=unconfined --security-opt apparmor=unconfined ' +
+    '--security-opt systempaths=unconfined`.',
+  podman:
+    'Start the container with `podman run ' +
+    '--security-opt seccomp=unconfined --security-opt apparmor=unconfined ' +
+    '--security-opt label=disable --security-opt unmask=ALL`.',
+  kubernetes:
+    'Give the pod `hostUsers: false`, and the container `securityContext: ' +
+    '{ seccompProfile: { type: Unconfined }, ' +
+    'appArmorProfile: { type: Unconfined }, procMount: Unmasked }`.',
+};
+
+const otherContainerFix =
+  'Let the container have nested user namespaces: its seccomp and AppArmor ' +
+  'profile must allow clone, clone3, unshare, mount, umount2, pivot_root, ' +
+  'open_tree, move_mount, mount_setattr and seccomp, and nothing may be ' +
+  'mounted over its /proc.';
+
+function containerFix(facts) {
+  return containerFixes[facts.container] ?? otherContainerFix;
+}
+
+const serviceFix =
+  'In a systemd unit leave out RestrictNamespaces=, ProtectKernelTunables=, ' +
+  'ProtectKernelLogs=, ProtectProc= and ProcSubset=, and let SystemCallFilter= ' +
+  'have @mount, @sandbox, clone, clone3, unshare and setns.';
+
+const lookInTheLog =
+  'Look in the log of the kernel (`dmesg`) for a security module that says so.';
+
+// ---- What stands in the way of namespaces and mounts -------------------------
+
+// Each gives `{cause, fix}`, or undefined where it is not so. What is asked for
+// by running a program comes late.
+
+function debianForbids(facts) {
+  if (facts.sysctl(debianSwitch) !== '0') return undefined;
+  return {
+    cause:
+      'User namespaces are forbidden to this process: ' +
+      `${debianSwitch} is 0.`,
+    fix:
+      `Run \`sysctl -w ${debianSwitch}=1\` as root, and write ` +
+      `\`${debianSwitch}=1\` to /etc/sysctl.d/glovebox.conf to keep it.`,
+  };
+}
 
 // Ubuntu lets the namespace be made but then takes its capabilities away, so
 // the first step that needs one fails. A profile for the launcher alone is the
 // narrow cure; the sysctl opens it for every program.
-function appArmorRemedy() {
-  const profile =
-    `abi <abi/4.0>, profile glovebox "${launcherPath()}" ` +
-    'flags=(unconfined) { userns, }';
+function ubuntuRestricts(facts) {
+  if (facts.sysctl(ubuntuSwitch) !== '1') return undefined;
+  return {
+    cause:
+      'AppArmor takes the rights of user namespaces away from programs without ' +
+      `a profile: ${ubuntuSwitch} is 1 (Ubuntu 23.10 and later).`,
+    fix:
+      `Write \`${appArmorProfile(facts)}\` to /etc/apparmor.d/glovebox and ` +
+      'run `apparmor_parser -r /etc/apparmor.d/glovebox` as root; or, for ' +
+      `every program, \`sysctl -w ${ubuntuSwitch}=0\`.`,
+  };
+}
+
+function profileConfines(facts) {
+  const { profile } = facts;
+  if (profile === undefined) return undefined;
+  const cause = `The AppArmor profile ${JSON.stringify(profile)} confines the launcher.`;
+  if (containerProfiles.test(profile)) {
+    return { cause, fix: containerFix(facts) };
+  }
+  const rule = facts.exists(abi4) ? 'userns, ' : '';
+  return {
+    cause,
+    fix:
+      `Add \`capability, mount, umount, pivot_root, ${rule}\` to that profile, ` +
+      `or put \`${appArmorProfile(facts)}\` in its place, and run ` +
+      '`apparmor_parser -r` with its file as root.',
+  };
+}
+
+function chrootForbids(facts) {
+  if (!facts.isChroot) return undefined;
+  return {
+    cause:
+      'This process runs in a chroot, and there the kernel allows no user ' +
+      'namespaces.',
+    fix:
+      'Run it outside of the chroot, or enter that folder in another way: with ' +
+      'pivot_root, as containers and `systemd-nspawn` do.',
+  };
+}
+
+function containerForbids(facts) {
+  if (facts.container === undefined) return undefined;
+  return {
+    cause: `The container around this process (${facts.container}) forbids it.`,
+    fix: containerFix(facts),
+  };
+}
+
+function filterForbids(facts) {
+  if (!facts.isFiltered) return undefined;
+  return {
+    cause:
+      'A system call filter that was put on this process from outside forbids ' +
+      'it (Seccomp in /proc/self/status is 2).',
+    fix: `Start it without, or with a wider one. ${serviceFix}`,
+  };
+}
+
+const obstacles = [
+  ubuntuRestricts,
+  profileConfines,
+  chrootForbids,
+  containerForbids,
+  filterForbids,
+];
+
+function firstOf(list, facts) {
+  for (const find of list) {
+    const found = find(facts);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+// ---- By step and errno --------------------------------------------------------
+
+function namespacesRefused(facts) {
   return (
-    'If kernel.apparmor_restrict_unprivileged_userns is 1 here (Ubuntu 23.10 ' +
-    'and later), AppArmor takes the rights of user namespaces away: write ' +
-    `\`${profile}\` to /etc/apparmor.d/glovebox and run ` +
-    '`apparmor_parser -r /etc/apparmor.d/glovebox` as root, or, for every ' +
-    'program, `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`.'
+    firstOf([debianForbids, ...obstacles], facts) ?? {
+      cause:
+        'User namespaces are forbidden to this process, and neither ' +
+        `${debianSwitch}, ${ubuntuSwitch}, a chroot, a container nor a system ` +
+        'call filter that could be seen is the reason.',
+      fix: lookInTheLog,
+    }
   );
 }
 
-const userNamespacesForbidden =
-  'User namespaces are forbidden to this process. On Debian run ' +
-  '`sysctl -w kernel.unprivileged_userns_clone=1`; in a container its seccomp ' +
-  'profile must allow clone and unshare (Docker: ' +
-  '`--security-opt seccomp=unconfined`); under chroot it cannot work.';
-
-const tooManyNamespaces =
-  'This host allows no further user namespaces (or other namespaces): raise ' +
-  'the limit as root with `sysctl -w user.max_user_namespaces=15000`, and ' +
-  'likewise the other user.max_*_namespaces if they are low.';
-
-// The kernel does not say which of its limits it was. Unless somebody has set
-// one they are all the same.
-function lowNamespaceLimits() {
-  const folder = '/proc/sys/user';
-  const limits = readdirSync(folder)
-    .filter((name) => /^max_\w+_namespaces$/.test(name))
-    .map((name) => ({
-      name: `user.${name}`,
-      value: Number(readFileSync(`${folder}/${name}`, 'utf8')),
-    }));
+function namespacesUsedUp(facts) {
+  // The kernel does not say which of its limits it was. Unless somebody has set
+  // one they are all the same.
+  const limits = facts.namespaceLimits;
   const highest = Math.max(...limits.map(({ value }) => value));
-  return limits.filter(({ value }) => value < highest);
+  const low = limits.filter(({ value }) => value < highest);
+  const users = limits.filter(({ name }) => name === namespaceLimit);
+  const named = low.length > 0 ? low : users;
+  const listed = named.map(({ name, value }) => `${name} is ${value}`);
+  return {
+    cause:
+      'The kernel allows this process no further user namespaces, or ' +
+      'namespaces of another kind' +
+      `${listed.length > 0 ? `: ${listed.join(', ')}` : ''}.`,
+    fix:
+      'Raise the limit as root with ' +
+      `\`sysctl -w ${named[0]?.name ?? namespaceLimit}=15000\`, and likewise ` +
+      'the other user.max_*_namespaces if they are low.',
+  };
 }
 
-function tooManyNamespacesRemedy() {
-  let low = [];
-  try {
-    low = lowNamespaceLimits();
-  } catch {
-    // A /proc without them: then the sentence is all there is to say.
+// Docker's profile says so of clone3, so that libcs fall back to clone; but the
+// first kernel that has clone3 is much older than the oldest that will do.
+function callMissing(facts) {
+  return (
+    firstOf([profileConfines, containerForbids, filterForbids], facts) ??
+    kernelTooOld()
+  );
+}
+
+function kernelTooOld() {
+  return {
+    cause:
+      'This kernel lacks a system call that a box is made with, or hides it.',
+    fix: 'Use Linux 5.15 or later, with user namespaces and seccomp.',
+  };
+}
+
+function mountsRefused(facts) {
+  return (
+    firstOf([...obstacles, debianForbids], facts) ?? {
+      cause:
+        'This process may not mount, not even in a user namespace of its own, ' +
+        'and nothing that could be seen is the reason.',
+      fix: lookInTheLog,
+    }
+  );
+}
+
+function procIsCovered(facts) {
+  const covers = facts.coversOfProc;
+  if (covers.length === 0) return mountsRefused(facts);
+  const shown = covers.slice(0, 3).join(', ');
+  return {
+    cause:
+      `Something is mounted over parts of /proc (${shown}` +
+      `${covers.length > 3 ? ', ...' : ''}), and so the kernel lets nobody ` +
+      'mount a new /proc.',
+    fix:
+      facts.container === undefined
+        ? `Unmount it, or start this process without. ${serviceFix}`
+        : containerFix(facts),
+  };
+}
+
+function filterRefused(facts) {
+  const reason = firstOf([containerForbids, filterForbids], facts);
+  const why = reason?.cause ?? 'This kernel seems to have no seccomp.';
+  return {
+    cause: `The system call filter is what holds the code, so nothing runs without it. ${why}`,
+    fix: reason?.fix ?? 'Use a kernel with CONFIG_SECCOMP_FILTER.',
+  };
+}
+
+// A filter that kills leaves no errno: keeper or launcher is just gone.
+function launcherDied(facts) {
+  const call = facts.isFiltered ? facts.probe.killedFor : undefined;
+  if (call === undefined) {
+    return { cause: '', fix: 'The next call starts them again.' };
   }
-  if (low.length === 0) return tooManyNamespaces;
-  const listed = low.map(({ name, value }) => `${name} is ${value}`);
-  return `${tooManyNamespaces} Here ${listed.join(', ')}.`;
+  const { fix } = filterForbids(facts);
+  return {
+    cause:
+      'A system call filter that was put on this process from outside kills ' +
+      `whoever calls ${call}.`,
+    fix,
+  };
 }
 
-const procIsMasked =
-  'In a container whose /proc is masked no new /proc can be mounted (Docker: ' +
-  '`--security-opt systempaths=unconfined`).';
+const fixed =
+  (fix, cause = '') =>
+  () => ({ cause, fix });
 
-const tooManyProcesses =
-  'No further process may be started here: see `ulimit -u`, and pids.max of ' +
-  'the container or service that this runs in.';
-
-const rootWithoutRights =
-  'This process has uid 0 but not the capabilities of root (it needs ' +
-  'CAP_SETFCAP to map its own uid since Linux 5.12): run it as another user, ' +
-  'or with CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID.';
-
-// In order: the first that fits is printed.
+// In order: the first that fits speaks.
 const rules = [
   {
     steps: /^uid_map$/,
     errnos: ['EPERM'],
-    applies: () => process.getuid() === 0,
-    remedy: () => rootWithoutRights,
+    applies: ({ uid }) => uid === 0,
+    diagnose: fixed(
+      'Run it as another user, or with CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID.',
+      'This process has uid 0 but not the capabilities of root (it needs ' +
+        'CAP_SETFCAP to map its own uid since Linux 5.12).',
+    ),
   },
   {
     steps: namespaceSteps,
     errnos: ['ENOSPC', 'EUSERS'],
-    remedy: tooManyNamespacesRemedy,
+    diagnose: namespacesUsedUp,
   },
   {
     steps: namespaceSteps,
-    errnos: ['EPERM'],
-    remedy: () => `${userNamespacesForbidden} ${appArmorRemedy()}`,
+    errnos: ['EPERM', 'EACCES'],
+    diagnose: namespacesRefused,
   },
   {
-    codes: ['SETUP', 'START'],
+    codes: startCodes,
     steps: idMapSteps,
     errnos: ['EPERM', 'EACCES'],
-    remedy: () => `${appArmorRemedy()} ${userNamespacesForbidden}`,
+    diagnose: namespacesRefused,
   },
+  { steps: /^mount proc$/, errnos: ['EPERM'], diagnose: procIsCovered },
   {
-    steps: /^mount proc$/,
-    errnos: ['EPERM'],
-    remedy: () => `${procIsMasked} ${appArmorRemedy()}`,
-  },
-  {
-    codes: ['SETUP', 'START'],
+    codes: startCodes,
     steps: mountSteps,
     errnos: ['EACCES', 'EPERM'],
-    remedy: appArmorRemedy,
+    diagnose: mountsRefused,
   },
   {
     steps: /seccomp/,
-    errnos: ['ENOSYS', 'EINVAL', 'EPERM'],
-    remedy: () =>
-      'The system call filter is what holds the code, so nothing runs without ' +
-      'it. This kernel, or the container around this process, has no seccomp.',
+    errnos: ['ENOSYS', 'EINVAL', 'EPERM', 'EACCES'],
+    diagnose: filterRefused,
   },
   {
     steps: /clone|fork|spawn|thread/,
     errnos: ['EAGAIN'],
-    remedy: () => tooManyProcesses,
+    diagnose: fixed(
+      'See `ulimit -u`, and pids.max of the container or service that this ' +
+        'runs in.',
+      'No further process may be started here.',
+    ),
   },
   {
     codes: ['LIMIT'],
     steps: /^cgroup$/,
-    remedy: () =>
+    diagnose: fixed(
       'Another Sandbox, opened now, says in its `limits` what is in force. A ' +
-      'user who logs out loses the service manager, and the cgroups with it, ' +
-      'unless `loginctl enable-linger` keeps it.',
+        'user who logs out loses the service manager, and the cgroups with it, ' +
+        'unless `loginctl enable-linger` keeps it.',
+    ),
   },
   {
     codes: ['LIMIT'],
-    remedy: () =>
+    diagnose: fixed(
       'If this process may not use its cgroup, `enforceLimits: false` runs ' +
-      'the code without cgroup limits.',
+        'the code without cgroup limits.',
+    ),
+  },
+  {
+    codes: ['UNSUPPORTED', ...startCodes],
+    errnos: ['ENOSYS'],
+    diagnose: callMissing,
   },
   {
     codes: ['UNSUPPORTED'],
-    steps: /^trace$/,
-    remedy: () =>
-      'Only where a process may listen to the system calls of others ' +
-      '(Linux 5.0; a container may forbid it) is it known what was refused: ' +
-      'leave `trace` out.',
+    steps: /^seccomp_arch_native$/,
+    diagnose: fixed(
+      'Use a machine with one of these.',
+      'The system call filter is written for x86-64 and arm64 only.',
+    ),
   },
-  {
-    codes: ['UNSUPPORTED'],
-    remedy: () =>
-      'Linux 5.15 or later is needed, with pidfd, openat2, open_tree and ' +
-      'mount_setattr; a container may hide them.',
-  },
+  { codes: ['UNSUPPORTED'], diagnose: kernelTooOld },
   {
     codes: ['START'],
     steps: /spawn|exec/,
-    errnos: ['EACCES', 'ENOENT', 'ENOEXEC'],
-    remedy: () =>
-      `The launcher ${launcherPath()} must be executable and on a file system ` +
-      'that is not mounted noexec. Run `npm run build` to make it anew.',
+    errnos: ['EACCES', 'ENOENT', 'ENOEXEC', 'EPERM'],
+    diagnose: ({ launcher }) => ({
+      cause: '',
+      fix:
+        `The launcher ${launcher} must be executable and on a file system ` +
+        'that is not mounted noexec. Run `npm run build` to make it anew.',
+    }),
   },
   {
     errnos: ['EMFILE', 'ENFILE'],
-    remedy: () =>
-      'Too many files are open: raise the limit (`ulimit -n`), or run fewer ' +
-      'calls at the same time.',
+    diagnose: fixed(
+      'Raise the limit (`ulimit -n`), or run fewer calls at the same time.',
+      'Too many files are open.',
+    ),
   },
   {
     codes: ['WORKSPACE', 'IO'],
     errnos: ['ENOSPC', 'EDQUOT'],
-    remedy: () =>
-      'The disk is full: free some of it, or name another with the ' +
-      '`workspace` option or TMPDIR.',
+    diagnose: fixed(
+      'Free some of it, or name another with the `workspace` option or TMPDIR.',
+      'The disk is full.',
+    ),
   },
   {
     codes: ['WORKSPACE'],
     steps: /mount_setattr/,
     errnos: ['EINVAL'],
-    remedy: () =>
+    diagnose: fixed(
+      'Use one on another (ext4, xfs, btrfs), or leave `workspace` out.',
       'The file system of the workspace has no idmapped mounts, which root ' +
-      'needs to share a folder with a box: use one on another (ext4, xfs, ' +
-      'btrfs), or leave `workspace` out.',
+        'needs to share a folder with a box.',
+    ),
   },
   {
     codes: ['WORKSPACE'],
     errnos: ['EACCES', 'EROFS'],
-    remedy: () => 'The workspace must be a folder that this user may write to.',
+    diagnose: fixed(
+      'The workspace must be a folder that this user may write to.',
+    ),
   },
   {
     codes: ['WORKSPACE'],
     errnos: ['ENOTDIR'],
-    remedy: () => 'The workspace must be a folder.',
+    diagnose: fixed('The workspace must be a folder.'),
   },
   {
     codes: ['TOO_LARGE'],
     steps: /walk|changed files/,
-    remedy: () =>
-      'The workspace holds more files than can be compared: use fewer, or ' +
-      '`trackFiles: false`.',
+    diagnose: fixed(
+      'Use fewer, or `trackFiles: false`.',
+      'The workspace holds more files than can be compared.',
+    ),
   },
-  { codes: ['BUSY'], remedy: () => 'Try again.' },
+  { codes: ['BUSY'], diagnose: fixed('Try again.') },
   {
     codes: ['DISK_FULL'],
-    remedy: () =>
+    diagnose: fixed(
       'Delete files from the folder that `sandbox.workspace` names, and the ' +
-      'next call runs; or make a Sandbox with a higher `diskMb`, or null for ' +
-      'no limit.',
+        'next call runs; or make a Sandbox with a higher `diskMb`, or null for ' +
+        'no limit.',
+    ),
   },
   {
     codes: ['NO_MEMORY'],
-    remedy: () => 'Run fewer calls at the same time, or add memory.',
+    diagnose: fixed('Run fewer calls at the same time, or add memory.'),
   },
-  {
-    codes: ['DIED'],
-    remedy: () => 'The next call starts them again.',
-  },
+  { codes: ['DIED'], diagnose: launcherDied },
   {
     codes: ['INTERNAL', 'INVALID'],
-    remedy: () => 'This is a bug of glovebox: please report this message.',
+    diagnose: fixed('This is a bug of glovebox: please report this message.'),
   },
 ];
 
-/** A sentence or two, or undefined where there is nothing to advise. */
-function remedyFor({ code, step, errno }) {
+/**
+ * `{cause, fix}` of a failure: a sentence or two each, the cause empty where
+ * the failure itself says it all. Undefined where there is nothing to advise.
+ */
+function diagnose({ code, step, errno }, facts = new Facts()) {
   const rule = rules.find(
     ({ codes, steps, errnos, applies = () => true }) =>
-      applies() &&
       (!codes || codes.includes(code)) &&
       (!steps || steps.test(step)) &&
-      (!errnos || errnos.includes(errno)),
+      (!errnos || errnos.includes(errno)) &&
+      applies(facts),
   );
-  return rule?.remedy();
+  return rule?.diagnose(facts);
 }
 
-module.exports = { remedyFor };
+/** Both in one, as errors have it. */
+function remedyFor(failure, facts) {
+  const found = diagnose(failure, facts);
+  return found && [found.cause, found.fix].filter(Boolean).join(' ');
+}
+
+module.exports = { diagnose, remedyFor };

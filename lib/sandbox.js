@@ -43,8 +43,12 @@ function closedError() {
   });
 }
 
+// Set in the class, which alone can reach its private parts.
+let openQuietly;
+
 class Sandbox {
   #options;
+  #warns = true;
   #opening;
   #closing;
   // All three are there once it is open.
@@ -54,6 +58,14 @@ class Sandbox {
 
   constructor(options) {
     this.#options = readOptions('new Sandbox()', options);
+  }
+
+  static {
+    /** Opens it without a warning of weak limits: doctor() tells of them. */
+    openQuietly = (sandbox) => {
+      sandbox.#warns = false;
+      return sandbox.open();
+    };
   }
 
   get workspace() {
@@ -180,7 +192,9 @@ class Sandbox {
     // #close() is waiting for this promise and ends the session after it.
     if (this.#closing) throw closedError();
     if (this.#options.requireLimits) await this.#refuseWeakLimits();
-    if (this.#options.enforceLimits) warnOfWeakLimits(this.#limits);
+    if (this.#options.enforceLimits && this.#warns) {
+      warnOfWeakLimits(this.#limits);
+    }
     return this;
   }
 
@@ -274,4 +288,4 @@ function toBytes(data) {
   throw invalidOption('data', 'a string, Buffer or Uint8Array', describe(data));
 }
 
-module.exports = { Sandbox };
+module.exports = { Sandbox, openQuietly };

@@ -16,6 +16,7 @@ const names = [
   'Result',
   'Sandbox',
   'SandboxError',
+  'doctor',
   'isSupported',
   'runCode',
   'version',

@@ -87,6 +87,17 @@ profile glovebox-vm ${launcher} flags=(attach_disconnected) {
 }
 `;
 
+// Debian 12 has neither Ubuntu's switch nor its rule `userns`.
+const confinedLauncher = {
+  message: [
+    'The AppArmor profile "glovebox-vm" confines the launcher',
+    launcher,
+    'abi <abi/3.0>',
+    'apparmor_parser -r',
+  ],
+  without: ['apparmor_restrict_unprivileged_userns', 'userns,'],
+};
+
 const smoke = 'test/vm/guest/smoke.js';
 const cgroupV2 = 'test/vm/guest/cgroup-v2.js';
 const refusal = 'test/vm/guest/refusal.js';
@@ -110,7 +121,8 @@ const defaultTimeoutS = 400;
  * - `env`: for them
  * - `twin`: a command, and whether it succeeds: shows that the machine is what
  *   the scenario says, without glovebox
- * - `refusal`: what a box that cannot be is refused with
+ * - `refusal`: what a box that cannot be is refused with: the code, what is in
+ *   the message, and what is not (`without`)
  */
 const scenarios = [
   {
@@ -121,7 +133,11 @@ const scenarios = [
     files: [refusal],
     refusal: {
       code: 'ERR_SANDBOX_START',
-      message: ['user namespaces', 'sysctl -w user.max_user_namespaces='],
+      message: [
+        'user namespaces',
+        'user.max_user_namespaces is 0',
+        'sysctl -w user.max_user_namespaces=',
+      ],
     },
   },
   {
@@ -132,7 +148,11 @@ const scenarios = [
     files: [refusal],
     refusal: {
       code: 'ERR_SANDBOX_START',
-      message: ['user namespaces', 'sysctl -w user.max_user_namespaces='],
+      message: [
+        'user namespaces',
+        'user.max_user_namespaces is 0',
+        'sysctl -w user.max_user_namespaces=',
+      ],
     },
   },
   {
@@ -157,7 +177,7 @@ const scenarios = [
     files: [refusal],
     refusal: {
       code: 'ERR_SANDBOX_START',
-      message: ['AppArmor', launcher, 'apparmor_parser -r'],
+      ...confinedLauncher,
     },
   },
   {
@@ -168,7 +188,7 @@ const scenarios = [
     files: [refusal],
     refusal: {
       code: 'ERR_SANDBOX_START',
-      message: ['AppArmor', launcher, 'apparmor_parser -r'],
+      ...confinedLauncher,
     },
   },
   { name: 'plain user, logged in', way: 'login', files: [smoke, cgroupV2] },

@@ -9,7 +9,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const { test } = require('node:test');
 
-const { SandboxError, runCode } = require('../../..');
+const { SandboxError, doctor, runCode } = require('../../..');
 
 const expected = JSON.parse(process.env.GLOVEBOX_VM_REFUSAL);
 
@@ -31,7 +31,20 @@ for (const which of ['first', 'second']) {
     for (const part of expected.message) {
       assert.ok(error.message.includes(part), `"${part}" in: ${error.message}`);
     }
+    for (const part of expected.without ?? []) {
+      assert.ok(!error.message.includes(part), `"${part}" in ${error.message}`);
+    }
     assert.ok(tookMs < mostMs, `${tookMs} ms`);
     assert.deepEqual(fs.readdirSync(os.tmpdir()), before);
   });
 }
+
+test('doctor() says the same', async (t) => {
+  const error = await runCode('print(1)').catch((reason) => reason);
+  const report = await doctor();
+  t.diagnostic(String(report));
+  assert.equal(report.ok, false);
+  const box = report.checks.find(({ name }) => name === 'box');
+  assert.equal(box.ok, false);
+  assert.equal(`${box.cause} ${box.fix}`, error.remedy);
+});
