@@ -30,6 +30,7 @@
 #include <sys/wait.h>
 
 #include "common/fd.h"
+#include "common/layout.h"
 #include "common/sys.h"
 #include "launcher/caps.h"
 #include "launcher/mount.h"
@@ -55,16 +56,6 @@ static int join_cgroup(const struct box_spec* spec, struct gbx_err* err) {
   }
   return 0;
 }
-
-/* What a box may write to and loses: together as large as the memory limit,
- * which they count towards. */
-static const struct {
-  const char* path;
-  unsigned mode;
-  unsigned quarters; /* of the memory limit */
-} scratch[] = {
-    {"/tmp", 01777, 2}, {"/home/user", 0700, 1}, {"/dev/shm", 01777, 1}};
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Interpreters may live where a box has its own tmpfs, below /tmp say: their
  * trees are taken before it covers them and put on top of it. */
@@ -107,10 +98,11 @@ static int own_mounts(const struct box_spec* spec, struct gbx_err* err) {
   int result = take_covered(spec, covered, err);
   if (result < 0) return result;
 
-  for (size_t i = 0; i < COUNT(scratch); i++) {
+  for (size_t i = 0; i < GBX_LAYOUT_SCRATCH; i++) {
+    const struct gbx_layout_scratch* scratch = &gbx_layout_scratch[i];
     result =
-        mount_tmpfs(scratch[i].path, scratch[i].mode,
-                    spec->limits.memory_bytes / 4 * scratch[i].quarters, err);
+        mount_tmpfs(scratch->path, scratch->mode,
+                    spec->limits.memory_bytes / 4 * scratch->quarters, err);
     if (result < 0) return result;
   }
   result = put_covered(spec, covered, err);
@@ -201,10 +193,10 @@ static int attach_workspace(int tree_fd, struct gbx_err* err) {
 
 /* A ready box was made for the default memory limit. */
 static int resize_scratch(uint64_t memory_bytes, struct gbx_err* err) {
-  for (size_t i = 0; i < COUNT(scratch); i++) {
-    int result =
-        mount_resize_tmpfs(scratch[i].path, scratch[i].mode,
-                           memory_bytes / 4 * scratch[i].quarters, err);
+  for (size_t i = 0; i < GBX_LAYOUT_SCRATCH; i++) {
+    const struct gbx_layout_scratch* scratch = &gbx_layout_scratch[i];
+    int result = mount_resize_tmpfs(scratch->path, scratch->mode,
+                                    memory_bytes / 4 * scratch->quarters, err);
     if (result < 0) return result;
   }
   return 0;

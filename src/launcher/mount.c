@@ -8,6 +8,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "common/layout.h"
+
 static int mount_tmpfs_with(const char* path, unsigned mode,
                             uint64_t size_bytes, unsigned long flags,
                             struct gbx_err* err) {
@@ -50,26 +52,6 @@ int mount_clone_tree(const char* path, struct gbx_err* err) {
   return fd;
 }
 
-/* The lists of moby and runc, and what else tells of the host: kernel
- * addresses, keys, timers, interrupts (GHSA-6fw5-f8r9-fgfm), devices. */
-static const char* const hidden_files[] = {
-    "/proc/config.gz",    "/proc/interrupts",    "/proc/iomem",
-    "/proc/ioports",      "/proc/kallsyms",      "/proc/kcore",
-    "/proc/key-users",    "/proc/keys",          "/proc/kmsg",
-    "/proc/kpagecount",   "/proc/kpageflags",    "/proc/latency_stats",
-    "/proc/pagetypeinfo", "/proc/sched_debug",   "/proc/slabinfo",
-    "/proc/softirqs",     "/proc/sysrq-trigger", "/proc/timer_list",
-    "/proc/timer_stats",  "/proc/vmallocinfo",
-};
-static const char* const hidden_dirs[] = {"/proc/acpi", "/proc/asound",
-                                          "/proc/driver", "/proc/scsi"};
-/* The pressure files because anybody who may write to them can have the kernel
- * watch the host's pressure. */
-static const char* const read_only_dirs[] = {
-    "/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys"};
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
 /* What this kernel does not have need not be hidden. Every other failure would
  * leave a hole, so it ends the box; also ENOENT, where it is `under` that is
  * missing. */
@@ -81,16 +63,16 @@ static int hide(const char* path, const char* under, struct gbx_err* err) {
 }
 
 int mount_mask_proc(const char* empty_dir, struct gbx_err* err) {
-  for (size_t i = 0; i < COUNT(hidden_files); i++) {
-    int result = hide(hidden_files[i], "/dev/null", err);
+  for (const char* const* at = gbx_layout_hidden_files; *at != NULL; at++) {
+    int result = hide(*at, "/dev/null", err);
     if (result < 0) return result;
   }
-  for (size_t i = 0; i < COUNT(hidden_dirs); i++) {
-    int result = hide(hidden_dirs[i], empty_dir, err);
+  for (const char* const* at = gbx_layout_hidden_dirs; *at != NULL; at++) {
+    int result = hide(*at, empty_dir, err);
     if (result < 0) return result;
   }
-  for (size_t i = 0; i < COUNT(read_only_dirs); i++) {
-    const char* path = read_only_dirs[i];
+  for (const char* const* at = gbx_layout_read_only_dirs; *at != NULL; at++) {
+    const char* path = *at;
     if (mount(path, path, NULL, MS_BIND, NULL) < 0) {
       /* /proc/sys is everywhere; that it is not could only be a trick. */
       if (errno == ENOENT && strcmp(path, "/proc/sys") != 0) continue;

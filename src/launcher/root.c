@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "common/fd.h"
+#include "common/layout.h"
 #include "common/sys.h"
 #include "common/wire.h"
 #include "launcher/mount.h"
@@ -35,26 +36,13 @@ struct plan {
   size_t map_size;
   struct entry* entries;
   size_t count;
-  int proc_fd;      /* tree of the launcher's own /proc */
-  int device_fd[5]; /* trees of the host's device nodes */
+  int proc_fd;                       /* tree of the launcher's own /proc */
+  int device_fd[GBX_LAYOUT_DEVICES]; /* trees of the host's device nodes */
 };
-
-/* Nodes can only be bound: mknod is EPERM in a user namespace. */
-static const char* const devices[] = {"/dev/null", "/dev/zero", "/dev/full",
-                                      "/dev/random", "/dev/urandom"};
-#define DEVICE_COUNT (sizeof devices / sizeof *devices)
 
 static const char* const standard_dirs[] = {
     "/dev", "/dev/shm", "/etc", "/home",      "/home/user",    "/proc",
     "/run", "/tmp",     "/var", "/workspace", ROOT_HIDDEN_PROC};
-
-static const char* const standard_links[][2] = {
-    {"/dev/fd", "/proc/self/fd"},
-    {"/dev/stdin", "/proc/self/fd/0"},
-    {"/dev/stdout", "/proc/self/fd/1"},
-    {"/dev/stderr", "/proc/self/fd/2"},
-    {"/var/tmp", "/tmp"},
-};
 
 /* A string of `size` bytes with its NUL at `offset` of the map. */
 static const char* map_string(const struct plan* plan, size_t offset,
@@ -117,8 +105,8 @@ static int open_trees(struct plan* plan, root_open_tree open_tree,
                       struct gbx_err* err) {
   plan->proc_fd = mount_clone_tree("/proc", err);
   if (plan->proc_fd < 0) return plan->proc_fd;
-  for (size_t i = 0; i < DEVICE_COUNT; i++) {
-    plan->device_fd[i] = mount_clone_tree(devices[i], err);
+  for (size_t i = 0; i < GBX_LAYOUT_DEVICES; i++) {
+    plan->device_fd[i] = mount_clone_tree(gbx_layout_devices[i], err);
     if (plan->device_fd[i] < 0) return plan->device_fd[i];
   }
   for (size_t i = 0; i < plan->count; i++) {
@@ -132,7 +120,7 @@ static int open_trees(struct plan* plan, root_open_tree open_tree,
 
 static void close_plan(struct plan* plan) {
   fd_close(&plan->proc_fd);
-  for (size_t i = 0; i < DEVICE_COUNT; i++)
+  for (size_t i = 0; i < GBX_LAYOUT_DEVICES; i++)
     fd_close(&plan->device_fd[i]);
   for (size_t i = 0; i < plan->count; i++)
     fd_close(&plan->entries[i].tree_fd);
@@ -235,16 +223,17 @@ static int build(const struct plan* plan, struct gbx_err* err) {
     result = make_dir(standard_dirs[i], err);
     if (result < 0) return result;
   }
-  for (size_t i = 0; i < sizeof standard_links / sizeof *standard_links; i++)
-    if (symlink(standard_links[i][1], standard_links[i][0]) < 0)
-      return gbx_fail(err, GBX_E_SETUP, errno, "symlink", "%s",
-                      standard_links[i][0]);
-  for (size_t i = 0; i < DEVICE_COUNT; i++) {
-    result = root_attach(plan->device_fd[i], devices[i], err);
+  for (size_t i = 0; i < GBX_LAYOUT_LINKS; i++) {
+    const struct gbx_layout_link* one = &gbx_layout_links[i];
+    if (symlink(one->text, one->target) < 0)
+      return gbx_fail(err, GBX_E_SETUP, errno, "symlink", "%s", one->target);
+  }
+  for (size_t i = 0; i < GBX_LAYOUT_DEVICES; i++) {
+    result = root_attach(plan->device_fd[i], gbx_layout_devices[i], err);
     if (result < 0) return result;
     /* Not nodev, or they could not be opened. */
-    result = mount_add_flags(devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-                             false, err);
+    result = mount_add_flags(gbx_layout_devices[i],
+                             MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, false, err);
     if (result < 0) return result;
   }
   for (size_t i = 0; i < plan->count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sources: src/launcher/mount.c src/common/error.c libs: */
+/* sources: src/launcher/mount.c src/common/layout.c src/common/error.c libs: */
 
 /* Hiding parts of /proc, in mount namespaces of children of ours. */
 

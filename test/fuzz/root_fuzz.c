@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // clang-format off
-/* sources: src/launcher/mount.c src/common/wire.c src/common/error.c src/common/fd.c libs: */
+/* sources: src/launcher/mount.c src/common/layout.c src/common/wire.c src/common/error.c src/common/fd.c libs: */
 // clang-format on
 
 /* The launcher's reader of the records that describe a root. The input is the
