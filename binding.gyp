@@ -55,7 +55,7 @@
       'link_settings': {
         # The archive, not the shared library: the built addon then needs
         # nothing of the machine it is copied to.
-        'libraries': ['-l:libseccomp.a'],
+        'libraries': ['-l:libseccomp.a', '-ldl'],
       },
       'conditions': [
         ['sanitize=="yes"', {

@@ -28,6 +28,17 @@ export type OutputCallback = (chunk: Buffer) => void;
 /** Options of a {@link Sandbox}. */
 export interface SandboxOptions {
   /**
+   * All other options at once, and the root: what {@link Sandbox.plan} gave, or
+   * the path of a file with it as JSON. It makes the same box again, also where
+   * what is installed has changed since; the files themselves are not in it.
+   * Beside it only `onStdout` and `onStderr` may be given. It is read when the
+   * Sandbox opens, and what is wrong in it is refused with its place.
+   *
+   * @default null
+   */
+  spec?: string | Pick<SandboxPlan, 'version' | 'spec'> | null;
+
+  /**
    * Where the programs and libraries in the box come from. `"host"`: this
    * machine's own, read-only, without its configuration and private files.
    *
@@ -520,6 +531,103 @@ export interface SandboxLimits {
   readonly diskMb: 'watchdog' | null;
 }
 
+/** What a box is made of, beside what every box has. */
+export type BoxEntry =
+  /** An empty folder. */
+  | { kind: 'dir'; target: string }
+  /** A file or folder of the host, read-only. */
+  | { kind: 'bind'; target: string; source: string }
+  /** A symlink with the text `source`. */
+  | { kind: 'symlink'; target: string; source: string }
+  /** A read-only file with this text. */
+  | { kind: 'file'; target: string; data: string };
+
+/** What makes a box: as options, but all of them, and the root. */
+export interface BoxSpec {
+  /** The root, parents before children. Targets are paths in the box. */
+  entries: BoxEntry[];
+  /** The interpreters' paths in the box; `null` where there is none. */
+  runtimes: Record<Language, string | null>;
+  /** An absolute path; `null` for a temporary folder. */
+  workspace: string | null;
+  /** The folder in the box that code starts in. */
+  cwd: string;
+  /** All variables that code gets, PATH and HOME among them. */
+  env: Record<string, string>;
+  limits: {
+    memoryMb: number | null;
+    pids: number | null;
+    cpus: number | null;
+    diskMb: number | null;
+  };
+  enforceLimits: boolean;
+  requireLimits: boolean;
+  trackFiles: boolean;
+  warm: boolean;
+  timeoutS: number;
+  maxOutputBytes: number;
+}
+
+/** A mount of a box. */
+export interface BoxMount {
+  target: string;
+  /** `"hidden"`: a file or folder of `/proc` that reads as empty. */
+  type: 'bind' | 'tmpfs' | 'proc' | 'hidden';
+  access: 'ro' | 'rw' | 'none';
+  /** Of a bind: the path on the host. */
+  source?: string;
+  /** Of a tmpfs that is limited; `null` where it is not. */
+  sizeBytes?: number | null;
+}
+
+/** What came of a spec on this host. */
+export interface BoxDescription {
+  mounts: BoxMount[];
+  devices: string[];
+  /** The namespaces that are the box's own. */
+  namespaces: string[];
+  network: 'loopback';
+  /** Always empty. */
+  capabilities: string[];
+  user: { name: string; uid: number; gid: number; home: string };
+  hostname: string;
+  limits: Record<
+    keyof SandboxLimits,
+    { value: number | null; force: LimitForce }
+  >;
+  /**
+   * The system calls by verdict: `allow`, `kill`, `EPERM`, and `arguments` where
+   * the arguments decide. Every other call gets `otherwise`. Then the size and
+   * the digest of the program that the kernel runs.
+   */
+  filter: {
+    otherwise: string;
+    instructions: number;
+    sha256: string;
+    allow: string[];
+    kill: string[];
+    EPERM: string[];
+    arguments: string[];
+  };
+  /** From what a call starts, and why: a box, and in it each interpreter. */
+  start: Record<
+    'box' | Language,
+    { from: 'ready' | 'on demand' | 'cold'; why: string }
+  >;
+}
+
+/** What {@link Sandbox.plan} gives. */
+export interface SandboxPlan {
+  /** Of this format. */
+  version: 1;
+  /** The version of glovebox that wrote it. */
+  glovebox: string;
+  /** What makes the box: this part is read when it is given as option `spec`. */
+  spec: BoxSpec;
+  /** What comes of it here: told, and not read back. */
+  box: BoxDescription;
+}
+
 /**
  * A session: options and a workspace. Every call runs in a new box: files in
  * `/workspace` persist from one to the next, memory and processes do not. Calls
@@ -591,6 +699,33 @@ export class Sandbox {
    * @throws {SandboxError} ERR_SANDBOX_NOT_OPEN — before `open()`.
    */
   get limits(): SandboxLimits;
+
+  /**
+   * Says what every box of this Sandbox gets, as plain data: mounts, devices,
+   * limits, environment, the system calls with their verdicts. The environment
+   * is in it as it is, secrets too.
+   *
+   * Given back as the option `spec`, also from a file, it makes the same box.
+   * That takes the library cJSON (Debian, Ubuntu: libcjson1) on this machine.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_NOT_OPEN — before `open()`.
+   *
+   * @example
+   * ```ts
+   * import { Sandbox, withSandbox } from 'glovebox';
+   *
+   * const plan = await withSandbox({ pids: 50 }, (sandbox) => sandbox.plan());
+   * console.log(plan.box.limits.pids.value); // 50
+   * console.log(plan.box.filter.kill.includes('mount')); // true
+   *
+   * plan.spec.env.GREETING = 'hello';
+   * await withSandbox({ spec: plan }, async (sandbox) => {
+   *   const result = await sandbox.run(['printenv', 'GREETING']);
+   *   console.log(result.stdout); // "hello\n"
+   * });
+   * ```
+   */
+  plan(): Promise<SandboxPlan>;
 
   /**
    * Runs code and resolves with how it ended.

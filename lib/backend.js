@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// What a Sandbox needs of this machine, behind one door: the engine, and the
-// host's own files as a root. Tests put another backend in its place.
+// What a Sandbox needs of this machine, behind one door: the engine, what is
+// compiled with it, and the host's own files as a root. Tests put another
+// backend in its place.
 
 const { rethrowShortage } = require('./images/shortage.js');
-const { getEngine } = require('./native.js');
+const { getEngine, getNative } = require('./native.js');
 
 /**
  * Remembers what `prepare` resolved with, for each distinct argument: looking
@@ -38,4 +39,13 @@ const prepareImage = rememberPromises(async (runtimes) => {
   }
 });
 
-module.exports = { getEngine, prepareImage, rememberPromises };
+const describeBox = () => getNative().describeBox();
+const readSpec = (json) => getNative().readSpec(json);
+
+module.exports = {
+  describeBox,
+  getEngine,
+  prepareImage,
+  readSpec,
+  rememberPromises,
+};

@@ -24,13 +24,15 @@ function baseEnvironment(firstOnPath) {
   };
 }
 
-/** "NAME=value" strings; a later Map of `layers` wins over an earlier one. */
-function environmentOf(firstOnPath, ...layers) {
-  const merged = new Map(Object.entries(baseEnvironment(firstOnPath)));
-  for (const layer of layers) {
-    for (const [name, value] of layer ?? []) merged.set(name, value);
-  }
+/** The variables of a session, by name: those of `env`, a Map, win. */
+function environmentOf(firstOnPath, env) {
+  return new Map([...Object.entries(baseEnvironment(firstOnPath)), ...env]);
+}
+
+/** "NAME=value" strings; variables of the call, a Map if there are any, win. */
+function variablesOf(environment, callEnv) {
+  const merged = callEnv ? new Map([...environment, ...callEnv]) : environment;
   return Array.from(merged, ([name, value]) => `${name}=${value}`);
 }
 
-module.exports = { environmentOf };
+module.exports = { environmentOf, variablesOf };

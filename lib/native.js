@@ -95,6 +95,11 @@ function getEngine() {
   return engine;
 }
 
+/** What is compiled beside the engine. It starts nothing. */
+function getNative() {
+  return load().native;
+}
+
 /** Whether the compiled part loads here. Starts nothing. */
 function isSupported() {
   try {
@@ -105,4 +110,4 @@ function isSupported() {
   }
 }
 
-module.exports = { checkPlatform, getEngine, isSupported, load };
+module.exports = { checkPlatform, getEngine, getNative, isSupported, load };

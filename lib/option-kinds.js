@@ -128,6 +128,26 @@ const executablePath = kind(
   (value) => isPlainString(value) && path.isAbsolute(value),
 );
 
+// Copied as text, since text is what the engine reads. A path is read when the
+// Sandbox opens.
+const specSource = kind(
+  'the path of a spec file, or what plan() gave',
+  (value) => isRecord(value) || (isPlainString(value) && value !== ''),
+  (value, option) => {
+    if (typeof value === 'string') return { file: path.resolve(value) };
+    try {
+      return { json: Buffer.from(JSON.stringify(value)) };
+    } catch (error) {
+      throw invalidOption(option, 'plain data', describeProblem(error));
+    }
+  },
+);
+
+// What cannot be JSON, or a getter's own exception, which may be anything.
+function describeProblem(error) {
+  return `what JSON.stringify refuses (${error?.message ?? typeof error})`;
+}
+
 const listOfStrings = kind(
   'an array of strings',
   (value) =>
@@ -230,5 +250,6 @@ module.exports = {
   orNull,
   ownEntries,
   recordOf,
+  specSource,
   text,
 };

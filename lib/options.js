@@ -59,6 +59,7 @@ function unbuilt(...accepted) {
 
 const sessionOptions = {
   image: { kind: kinds.text, unbuilt: ['host'], default: 'host' },
+  spec: { kind: orNull(kinds.specSource, 'for none'), default: null },
   workspace: {
     kind: orNull(kinds.hostFolder, 'for a temporary one'),
     default: null,
@@ -111,6 +112,8 @@ const sessionOptions = {
   tmpfs: unbuilt(null),
   workspaceMaxBytes: unbuilt(null),
 };
+
+const besideSpec = ['spec', 'onStdout', 'onStderr'];
 
 // Left out means: as the session has it. A null callback means none.
 const inherited = {
@@ -202,12 +205,30 @@ function readOptions(place, options = {}) {
   for (const name of given.keys()) {
     if (!Object.hasOwn(table, name)) throw unknownOption(name, place, tables);
   }
-  return Object.fromEntries(
+  const read = Object.fromEntries(
     Object.entries(table).map(([name, row]) => [
       name,
       readOption(name, row, given.get(name)),
     ]),
   );
+  if (read.spec) refuseBesideSpec(given);
+  return read;
+}
+
+// A spec says all of what makes a box: nothing is left to say, and whoever says
+// it should not have to guess which of the two holds.
+function refuseBesideSpec(given) {
+  for (const [name, value] of given) {
+    const isOfSession = Object.hasOwn(sessionOptions, name);
+    if (!isOfSession || besideSpec.includes(name) || value === undefined) {
+      continue;
+    }
+    throw invalidOption(
+      name,
+      `no ${name} beside spec: change it in the spec,`,
+      describe(value),
+    );
+  }
 }
 
 function readOption(name, row, value) {

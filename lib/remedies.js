@@ -333,6 +333,14 @@ const rules = [
     ),
   },
   {
+    steps: /^dlopen$/,
+    diagnose: fixed(
+      'Install it (Debian, Ubuntu: `apt-get install libcjson1`), or give the ' +
+        'options one by one instead of `spec`.',
+      'A spec is read by the library cJSON 1.7.13 or later.',
+    ),
+  },
+  {
     codes: ['UNSUPPORTED', ...startCodes],
     errnos: ['ENOSYS'],
     diagnose: callMissing,

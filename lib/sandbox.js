@@ -12,7 +12,7 @@ const path = require('node:path');
 const backend = require('./backend.js');
 const { checkArgv } = require('./argv.js');
 const { checkCode, commandFor } = require('./languages.js');
-const { environmentOf } = require('./environment.js');
+const { environmentOf, variablesOf } = require('./environment.js');
 const { SandboxError, invalidOption, toSandboxError } = require('./errors.js');
 const { startKernel } = require('./kernel.js');
 const {
@@ -25,6 +25,7 @@ const {
 } = require('./limits.js');
 const { describe } = require('./option-kinds.js');
 const { maxOutputBytes: longestString, readOptions } = require('./options.js');
+const { makePlan, readSpec } = require('./plan.js');
 const { runToEnd } = require('./run.js');
 const { workspacePath } = require('./workspace-path.js');
 
@@ -51,8 +52,12 @@ class Sandbox {
   #warns = true;
   #opening;
   #closing;
-  // All three are there once it is open.
+  // All are there once it is open. The settings are the options, or what a spec
+  // has in their place; the environment and the folder are those of all calls.
+  #settings;
   #image;
+  #environment;
+  #cwd;
   #session;
   #limits;
 
@@ -175,32 +180,63 @@ class Sandbox {
     }));
   }
 
+  async plan() {
+    const { workspace } = this.#opened().info;
+    try {
+      return makePlan({
+        image: this.#image,
+        settings: this.#settings,
+        environment: this.#environment,
+        cwd: this.#cwd,
+        workspace,
+        limits: this.#limits,
+      });
+    } catch (error) {
+      throw toSandboxError(error, 'plan()');
+    }
+  }
+
   // ---- Life cycle ---------------------------------------------------------
 
   async #open() {
     try {
       // First, since it says best why nothing can work on this machine.
       const engine = backend.getEngine();
-      const image = await backend.prepareImage(this.#options.runtimes);
+      await this.#prepare();
       if (this.#closing) throw closedError();
-      this.#session = await engine.openSession(this.#sessionSpec(image));
-      this.#image = image;
+      this.#session = await engine.openSession(this.#sessionSpec());
     } catch (error) {
       throw toSandboxError(error);
     }
     this.#limits = limitsInForce(this.#session.info);
     // #close() is waiting for this promise and ends the session after it.
     if (this.#closing) throw closedError();
-    if (this.#options.requireLimits) await this.#refuseWeakLimits();
-    if (this.#options.enforceLimits && this.#warns) {
+    if (this.#settings.requireLimits) await this.#refuseWeakLimits();
+    if (this.#settings.enforceLimits && this.#warns) {
       warnOfWeakLimits(this.#limits);
     }
     return this;
   }
 
+  async #prepare() {
+    const { spec, runtimes, env } = this.#options;
+    if (spec !== null) {
+      const read = await readSpec(spec);
+      this.#image = read.image;
+      this.#settings = { ...this.#options, ...read.settings };
+      this.#environment = read.environment;
+      this.#cwd = read.cwd;
+      return;
+    }
+    this.#image = await backend.prepareImage(runtimes);
+    this.#settings = this.#options;
+    this.#environment = environmentOf(this.#image.path, env);
+    this.#cwd = '/workspace';
+  }
+
   /** Only an open session knows what its limits are worth. */
   async #refuseWeakLimits() {
-    const refusal = weakLimitsError(this.#limits, this.#options);
+    const refusal = weakLimitsError(this.#limits, this.#settings);
     if (!refusal) return;
     const session = this.#session;
     this.#session = undefined;
@@ -231,15 +267,15 @@ class Sandbox {
 
   // ---- What the engine gets -----------------------------------------------
 
-  #sessionSpec(image) {
+  #sessionSpec() {
     return {
       version: specVersion,
-      entries: image.entries,
-      workspace: this.#options.workspace,
+      entries: this.#image.entries,
+      workspace: this.#settings.workspace,
       tempDir: path.resolve(os.tmpdir()),
-      ...nativeLimits(this.#options),
-      ...nativeDiskLimit(this.#options),
-      enforceLimits: this.#options.enforceLimits,
+      ...nativeLimits(this.#settings),
+      ...nativeDiskLimit(this.#settings),
+      enforceLimits: this.#settings.enforceLimits,
     };
   }
 
@@ -251,15 +287,14 @@ class Sandbox {
 
   /** The session's options with those of a call over them. */
   #settingsOf(call) {
-    const { env, ...session } = this.#options;
     const given = Object.entries(call).filter(
       ([name, value]) =>
         value !== undefined && !(name === 'timeoutS' && value === null),
     );
     return {
-      ...session,
+      ...this.#settings,
       ...Object.fromEntries(given),
-      env: environmentOf(this.#image.path, env, call.env),
+      env: variablesOf(this.#environment, call.env),
     };
   }
 
@@ -268,7 +303,7 @@ class Sandbox {
       version: specVersion,
       ...command,
       env: settings.env,
-      cwd: null,
+      cwd: this.#cwd,
       timeoutMs: nativeTimeout(settings.timeoutS),
       maxOutputBytes: settings.maxOutputBytes,
       ...nativeLimits(settings),

@@ -13,7 +13,11 @@ const { isBuilt } = require('./build.js');
 
 const root = path.join(__dirname, '..');
 
-const buildPackages = ['g++', 'make', 'python3', 'libseccomp-dev'];
+// The last brings cJSON's header, and the library with it.
+const buildPackages = [
+  ...['g++', 'make', 'python3'],
+  ...['libseccomp-dev', 'libcjson-dev'],
+];
 const testPackages = [...buildPackages, 'python3-matplotlib', 'python3-pandas'];
 const fuzzPackages = ['clang', 'libclang-rt-14-dev'];
 const machinePackages = [

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "binding/convert.h"
+#include "binding/plan.h"
 #include "binding/run_wrap.h"
 #include "binding/session_wrap.h"
 #include "binding/spec_reader.h"
@@ -46,6 +47,8 @@ Napi::Object Addon::Init(Napi::Env env, Napi::Object exports) {
       Napi::Persistent(SessionWrap::Define(env));
   (*classes)[RunWrap::kClassTag] = Napi::Persistent(RunWrap::Define(env));
   exports.Set("createEngine", Napi::Function::New(env, CreateEngine));
+  exports.Set("describeBox", Napi::Function::New(env, DescribeBox));
+  exports.Set("readSpec", Napi::Function::New(env, ReadSpec));
   exports.Set("version", Napi::String::New(env, GBX_VERSION));
   return exports;
 }

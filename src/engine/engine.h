@@ -34,6 +34,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/layout.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -298,6 +299,65 @@ int gbx_session_read_file(struct gbx_session* session, const char* path,
 /* Regular files below `path` ("" for all), without `.deps`, sorted by path. */
 int gbx_session_list_files(struct gbx_session* session, const char* path,
                            gbx_list_cb cb, void* data, struct gbx_err* err);
+
+/* ---- What a box is made of ---------------------------------------------- */
+
+/* Beside its root: the tables of common/layout.h, and the filter. */
+
+/* Calls `cb` for each verdict ("allow", "kill", "EPERM", ...) with names of
+ * system calls, a space between two of them; "arguments" where the arguments
+ * decide. A verdict may come many times. A call that is not named gets ENOSYS.
+ * Any thread. */
+typedef void (*gbx_verdict_cb)(void* data, const char* verdict,
+                               const char* calls);
+void gbx_filter_list(gbx_verdict_cb cb, void* data);
+
+/* The program that a payload's filter is here: struct sock_filter, which the
+ * caller frees with free(). Any thread; takes a few milliseconds.
+ * GBX_E_UNSUPPORTED, GBX_E_NO_MEMORY, GBX_E_START. */
+int gbx_filter_program(uint8_t** ret_program, size_t* ret_size,
+                       struct gbx_err* err);
+
+/* ---- Spec files ---------------------------------------------------------- */
+
+/* What makes a box, as JSON: lib/plan.js writes it as a part of plan(). Its
+ * content is trusted as the options of a program are, its form is not: whatever
+ * the bytes are, they are a spec or an error that names the place in them. */
+
+#define GBX_SPEC_VERSION  1
+#define GBX_SPEC_MAX_SIZE (1u << 20)
+
+struct gbx_spec_variable {
+  const char* name;
+  const char* value;
+};
+
+/* Strings are UTF-8 without NUL. A limit of 0 is lifted. */
+struct gbx_spec {
+  struct gbx_entry* entries;
+  size_t entry_count;
+  struct gbx_spec_variable* env; /* all of it */
+  size_t env_count;
+  const char *python, *node, *bash; /* their paths in the box; NULL: none */
+  const char* workspace;            /* NULL: temporary */
+  const char* cwd;
+  double memory_mb, pids, cpus, disk_mb;
+  double timeout_s;
+  double max_output_bytes;
+  bool enforce_limits, require_limits, track_files, warm;
+
+  void* document; /* owns the strings */
+};
+
+/* Reads `size` bytes of JSON. Any thread; blocks for the reading of libcjson
+ * from disk the first time. GBX_E_INVALID: it is not a spec; the detail is
+ * "PLACE: expected ..., received ...". GBX_E_UNSUPPORTED: this machine has no
+ * libcjson. GBX_E_NO_MEMORY. */
+int gbx_spec_read(const void* json, size_t size, struct gbx_spec** ret_spec,
+                  struct gbx_err* err);
+
+/* Takes NULL. */
+void gbx_spec_free(struct gbx_spec* spec);
 
 #ifdef __cplusplus
 }

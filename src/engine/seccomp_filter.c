@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/fd.h"
+#include "engine/engine.h"
 
 /* ---- What a call gets --------------------------------------------------- */
 
@@ -578,6 +579,39 @@ int gbx__filter_compile(const struct gbx__filter_options* options,
                : add_payload_rules(&compiler);
   if (result < 0) return result;
   return export_program(&compiler, ret_program, ret_size);
+}
+
+static const char* verdict_name(enum verdict verdict) {
+  switch (verdict) {
+    case ALLOW:
+      return "allow";
+    case KILL:
+      return "kill";
+    case REFUSE:
+      return "EPERM";
+    case NO_FAMILY:
+      return "EAFNOSUPPORT";
+    case NO_TYPE:
+      return "ESOCKTNOSUPPORT";
+    case INVALID:
+      return "EINVAL";
+  }
+  return "kill";
+}
+
+void gbx_filter_list(gbx_verdict_cb cb, void* data) {
+  for (size_t i = 0; i < sizeof payload_groups / sizeof payload_groups[0]; i++)
+    cb(data, verdict_name(payload_groups[i].verdict), payload_groups[i].calls);
+  for (size_t i = 0; i < sizeof argument_rules / sizeof argument_rules[0]; i++)
+    cb(data, "arguments", argument_rules[i].call);
+  for (size_t i = 0; i < sizeof exceptions / sizeof exceptions[0]; i++)
+    cb(data, "arguments", exceptions[i].call);
+}
+
+int gbx_filter_program(uint8_t** ret_program, size_t* ret_size,
+                       struct gbx_err* err) {
+  struct gbx__filter_options options = {.notify = gbx__filter_can_notify()};
+  return gbx__filter_compile(&options, ret_program, ret_size, err);
 }
 
 bool gbx__filter_can_notify(void) {

@@ -170,7 +170,59 @@ const exec = {
   'no-end': blob(1, 0, '/', 'ab').subarray(0, -1),
 };
 
-for (const [target, seeds] of Object.entries({ wire, control, root, exec })) {
+// ---- spec: a spec file
+
+const wholeSpec = {
+  version: 1,
+  glovebox: '0.1.0',
+  spec: {
+    entries: [
+      { kind: 'bind', target: '/usr', source: '/usr' },
+      { kind: 'symlink', target: '/bin', source: 'usr/bin' },
+      { kind: 'file', target: '/etc/motto', data: 'ä\n' },
+      { kind: 'dir', target: '/srv' },
+    ],
+    runtimes: { python: '/usr/bin/python3', bash: null, node: null },
+    workspace: null,
+    cwd: '/workspace',
+    env: { PATH: '/usr/bin', EMPTY: '' },
+    limits: { memoryMb: 512, pids: null, cpus: 0.5, diskMb: 1024 },
+    enforceLimits: true,
+    requireLimits: false,
+    trackFiles: true,
+    warm: true,
+    timeoutS: 30,
+    maxOutputBytes: 1048576,
+  },
+  box: { anything: [1, [2, { a: 'b' }], null] },
+};
+
+function specWith(change) {
+  const copy = structuredClone(wholeSpec);
+  change(copy);
+  return Buffer.from(JSON.stringify(copy));
+}
+
+const spec = {
+  whole: specWith(() => {}),
+  'without-box': specWith((file) => delete file.box),
+  'unknown-key': specWith((file) => (file.spec.memory = 5)),
+  'wrong-number': specWith((file) => (file.spec.limits.pids = -1e300)),
+  'dots-in-target': specWith((file) => (file.spec.entries[3].target = '/a/..')),
+  'nul-in-string': specWith((file) => (file.spec.cwd = '/a\0')),
+  escapes: specWith((file) => (file.spec.env.A = '\u0001\u{1f600}\\"/')),
+  'key-twice': Buffer.from('{"version":1,"spec":{},"spec":{}}'),
+  'ends-after-comma': Buffer.from('{"version":1,'),
+  'ends-in-escape': Buffer.from('{"version\\'),
+  'half-a-pair': Buffer.from('{"version":"\\ud800"}'),
+  'no-utf8': Buffer.from([0x22, 0xc0, 0x80, 0x22]),
+  'byte-order-mark': Buffer.from('\ufeff{"version":1}'),
+  deep: Buffer.from('['.repeat(32)),
+  'too-deep': Buffer.from('['.repeat(33)),
+};
+
+const targets = { wire, control, root, exec, spec };
+for (const [target, seeds] of Object.entries(targets)) {
   const folder = path.join(__dirname, 'corpus', target);
   fs.mkdirSync(folder, { recursive: true });
   for (const [name, bytes] of Object.entries(seeds))

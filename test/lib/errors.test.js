@@ -71,6 +71,7 @@ test('other failures that a person can cure say how', () => {
     [{ code: 'WORKSPACE', errno: 28, op: 'mkdir' }, /disk is full/],
     [{ code: 'WORKSPACE', errno: 13, op: 'open' }, /may write to/],
     [{ code: 'UNSUPPORTED', errno: 95, op: 'pidfd_open' }, /Linux 5\.15/],
+    [{ code: 'UNSUPPORTED', errno: 2, op: 'dlopen' }, /install libcjson1/],
     [{ code: 'WORKSPACE', errno: 22, op: 'mount_setattr' }, /idmapped mounts/],
     [{ code: 'TOO_LARGE', errno: 7, op: 'walk' }, /trackFiles: false/],
     [{ code: 'LIMIT', errno: 30, op: 'make leaf' }, /enforceLimits: false/],

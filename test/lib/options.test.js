@@ -35,6 +35,7 @@ describe('session options', () => {
       ),
       {
         image: 'host',
+        spec: null,
         workspace: null,
         memoryMb: 512,
         cpus: null,

@@ -187,7 +187,7 @@ describe('what a call gets', () => {
         'A=1',
         'B=2',
       ],
-      cwd: null,
+      cwd: '/workspace',
       timeoutMs: 2500,
       maxOutputBytes: 10,
       memoryBytes: 536870912,

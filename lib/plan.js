@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What a box gets, as plain data. `spec` is what makes it and can be read back,
+// from a file too: the engine parses it (src/engine/spec.c). `box` is what comes
+// of that here: it is told from the tables that make the box, and not read back.
+
+const crypto = require('node:crypto');
+const fs = require('node:fs');
+const backend = require('./backend.js');
+const { SandboxError } = require('./errors.js');
+const { hostname } = require('./images/system.js');
+const { languages, readOptions, version } = require('./options.js');
+
+const formatVersion = 1;
+const largestFile = 2 ** 20;
+const bytesPerMib = 2 ** 20;
+const bytesPerInstruction = 8; // of a struct sock_filter
+const readyPids = 256; // what ready boxes are made for, in launcher.c
+
+// ---- Telling --------------------------------------------------------------------
+
+/**
+ * `session` is what an open Sandbox knows: `image`, the options in force as
+ * `settings`, `environment` (a Map), `cwd`, `workspace` (its path) and
+ * `limits` (how each is enforced).
+ */
+function makePlan(session) {
+  return {
+    version: formatVersion,
+    glovebox: version,
+    spec: describeSpec(session),
+    box: describeBox(session, backend.describeBox()),
+  };
+}
+
+function describeSpec({ image, settings, environment, cwd }) {
+  return {
+    entries: image.entries.map(({ data, ...entry }) =>
+      data === undefined ? entry : { ...entry, data: data.toString() },
+    ),
+    runtimes: Object.fromEntries(
+      languages.map((name) => [name, image.runtimes[name].executable ?? null]),
+    ),
+    workspace: settings.workspace,
+    cwd,
+    env: Object.fromEntries(environment),
+    limits: {
+      memoryMb: settings.memoryMb,
+      pids: settings.pids,
+      cpus: settings.cpus,
+      diskMb: settings.diskMb,
+    },
+    enforceLimits: settings.enforceLimits,
+    requireLimits: settings.requireLimits,
+    trackFiles: settings.trackFiles,
+    warm: settings.warm,
+    timeoutS: settings.timeoutS,
+    maxOutputBytes: settings.maxOutputBytes,
+  };
+}
+
+function describeBox(session, made) {
+  const { settings, limits } = session;
+  return {
+    mounts: describeMounts(session, made),
+    devices: made.devices,
+    namespaces: ['user', 'mount', 'pid', 'ipc', 'uts', 'network', 'cgroup'],
+    network: 'loopback',
+    capabilities: [],
+    user: { name: 'user', uid: 1000, gid: 1000, home: '/home/user' },
+    hostname,
+    limits: Object.fromEntries(
+      Object.entries(limits).map(([name, force]) => [
+        name,
+        { value: settings[name], force },
+      ]),
+    ),
+    filter: describeFilter(made),
+    start: describeStart(session),
+  };
+}
+
+function describeMounts({ image, settings, workspace }, made) {
+  const bind = (target, source, access) => ({
+    target,
+    type: 'bind',
+    source,
+    access,
+  });
+  const memoryBytes = (settings.memoryMb ?? 0) * bytesPerMib;
+  const isThere = (file) => fs.existsSync(file);
+  return [
+    { target: '/', type: 'tmpfs', access: 'ro' },
+    ...made.devices.map((device) => bind(device, device, 'rw')),
+    ...image.entries
+      .filter(({ kind }) => kind === 'bind')
+      .map(({ target, source }) => bind(target, source, 'ro')),
+    ...made.scratch.map(({ path, quarters }) => ({
+      target: path,
+      type: 'tmpfs',
+      access: 'rw',
+      sizeBytes: memoryBytes === 0 ? null : (memoryBytes / 4) * quarters,
+    })),
+    { target: '/proc', type: 'proc', access: 'rw' },
+    // Where this kernel has them.
+    ...[...made.hiddenFiles, ...made.hiddenDirs]
+      .filter(isThere)
+      .map((target) => ({ target, type: 'hidden', access: 'none' })),
+    ...made.readOnlyDirs
+      .filter(isThere)
+      .map((target) => ({ target, type: 'proc', access: 'ro' })),
+    bind('/workspace', workspace, 'rw'),
+  ];
+}
+
+function describeFilter({ verdicts, program }) {
+  const filter = {
+    otherwise: 'ENOSYS',
+    instructions: program.length / bytesPerInstruction,
+    sha256: crypto.createHash('sha256').update(program).digest('hex'),
+  };
+  for (const [verdict, calls] of verdicts) {
+    filter[verdict] ??= [];
+    filter[verdict].push(...calls.split(' '));
+  }
+  for (const [verdict, calls] of Object.entries(filter)) {
+    if (Array.isArray(calls)) filter[verdict] = [...new Set(calls)].sort();
+  }
+  return filter;
+}
+
+// As ready_box_suits() of launcher.c decides it.
+function describeStart({ settings, limits }) {
+  const inCgroup = limits.memoryMb === 'kernel' || limits.cpus === 'kernel';
+  const cold = {
+    from: 'cold',
+    why: 'an interpreter is started for each call, in the box',
+  };
+  const ready = { from: 'ready', why: 'two boxes of this root wait for calls' };
+  const onDemand = (why) => ({ from: 'on demand', why });
+  const tooMany = settings.pids === null || settings.pids > readyPids;
+  const box = !settings.enforceLimits
+    ? onDemand('enforceLimits is false, and boxes that wait may have a cgroup')
+    : !inCgroup && tooMany
+      ? onDemand(`boxes that wait are made for ${readyPids} processes`)
+      : ready;
+  return {
+    box,
+    ...Object.fromEntries(languages.map((language) => [language, cold])),
+  };
+}
+
+// ---- Reading --------------------------------------------------------------------
+
+function specError(place, problem, cause) {
+  return new SandboxError(`${place} ${problem}`, {
+    code: 'ERR_SANDBOX_INVALID_OPTION',
+    option: 'spec',
+    cause,
+  });
+}
+
+/**
+ * What a Sandbox needs, from the option `spec`: `{image, settings, environment,
+ * cwd}`. `settings` has only what a spec says.
+ */
+async function readSpec(source) {
+  const place = source.file
+    ? `The spec file ${JSON.stringify(source.file)}`
+    : 'The spec';
+  const json = source.json ?? (await readFile(source.file, place));
+  let read;
+  try {
+    read = backend.readSpec(json);
+  } catch (error) {
+    if (error.code !== 'INVALID') throw error;
+    throw specError(place, `is wrong: ${error.detail}`);
+  }
+  const checked = readOptions('new Sandbox()', read.options);
+  const names = Object.keys(read.options);
+  return {
+    image: {
+      entries: read.entries,
+      runtimes: Object.fromEntries(
+        languages.map((name) => [name, runtimeOf(name, read.runtimes[name])]),
+      ),
+    },
+    settings: Object.fromEntries(names.map((name) => [name, checked[name]])),
+    environment: new Map(read.env),
+    cwd: read.cwd,
+  };
+}
+
+function runtimeOf(language, executable) {
+  if (executable !== null) return { executable };
+  return {
+    error: {
+      code: 'ERR_SANDBOX_RUNTIME_MISSING',
+      message: `The spec names no interpreter for ${language}: spec.runtimes.${language} is null.`,
+    },
+  };
+}
+
+// Not more than there may be, and no waiting for the other end of a pipe.
+async function readFile(file, place) {
+  const { O_NONBLOCK, O_RDONLY } = fs.constants;
+  let handle;
+  try {
+    handle = await fs.promises.open(file, O_RDONLY | O_NONBLOCK);
+    const stat = await handle.stat();
+    if (!stat.isFile()) throw specError(place, 'is not a regular file');
+    const bytes = Buffer.alloc(largestFile + 1);
+    const { bytesRead } = await handle.read(bytes, 0, bytes.length, 0);
+    return bytes.subarray(0, bytesRead);
+  } catch (error) {
+    if (error instanceof SandboxError) throw error;
+    throw specError(place, `cannot be read: ${error.message}`, error);
+  } finally {
+    await handle?.close();
+  }
+}
+
+module.exports = { makePlan, readSpec };
