@@ -92,7 +92,7 @@ function checkTheBuild() {
     const fix = rest.pop();
     return failed(
       'compiled part',
-      cause,
+      cause.replace(/\. Tried:$/, ''),
       { cause: rest.map((line) => line.trim()).join('; '), fix },
       true,
     );

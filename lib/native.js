@@ -67,15 +67,18 @@ function load(folder = buildFolder) {
 
 function findLauncherProblem(launcher) {
   try {
-    if (!fs.statSync(launcher).isFile()) return 'this is not a file';
+    const stat = fs.statSync(launcher);
+    if (!stat.isFile()) return 'this is not a file';
+    if ((stat.mode & 0o111) === 0)
+      return 'this file is not executable (`chmod 755` it)';
     fs.accessSync(launcher, fs.constants.X_OK);
     return undefined;
   } catch (error) {
+    if (error.code === 'ENOENT') return 'there is no such file';
     return error.code === 'EACCES'
-      ? 'this file is not executable (`chmod 755` it)'
-      : error.code === 'ENOENT'
-        ? 'there is no such file'
-        : error.message;
+      ? 'this file may not be executed: by this user (`chmod 755` it), or by ' +
+          'anybody, on a file system that is mounted noexec'
+      : error.message;
   }
 }
 

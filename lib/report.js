@@ -12,10 +12,12 @@ function mark({ ok, needed }) {
   return needed ? 'FAIL' : 'weak';
 }
 
+// Commands stay whole, so that they can be copied.
 function indent(label, text) {
+  const words = text.match(/[^\s`]*`[^`]*`\S*|\S+/g) ?? [];
   const lines = [];
   let line = '';
-  for (const word of text.split(' ')) {
+  for (const word of words) {
     if (line !== '' && line.length + word.length + 11 > width) {
       lines.push(line);
       line = word;

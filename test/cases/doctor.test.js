@@ -105,3 +105,63 @@ test('P35: without user namespaces a call is refused with cause and remedy', () 
   assert.equal(answer.error.code, 'ERR_SANDBOX_START');
   assert.equal(answer.error.errno, 'ENOSPC');
 });
+
+/** A copy of what is installed; `build` says whether the compiled part is there. */
+function copyPackage(t, { build }) {
+  const root = path.join(__dirname, '..', '..');
+  const copy = fs.mkdtempSync(path.join(os.tmpdir(), 'copy-'));
+  t.after(() => fs.rmSync(copy, { recursive: true }));
+  fs.chmodSync(copy, 0o755);
+  for (const name of [
+    'lib',
+    'package.json',
+    ...(build ? ['build/Release'] : []),
+  ]) {
+    const filter = (file) => !file.includes('obj.target');
+    fs.cpSync(path.join(root, name), path.join(copy, name), {
+      recursive: true,
+      filter,
+    });
+  }
+  return copy;
+}
+
+function runDoctor(copy, prefix = []) {
+  const [command, ...args] = [
+    ...[...prefix, process.execPath],
+    ...[path.join(copy, 'lib/cli/main.js'), 'doctor'],
+  ];
+  return spawnSync(command, args, { encoding: 'utf8' });
+}
+
+test('doctor() without the compiled part says how to make it', (t) => {
+  const { status, stdout } = runDoctor(copyPackage(t, { build: false }));
+  assert.equal(status, 1);
+  assert.match(stdout, /boxes do not work here/);
+  assert.match(stdout, /^FAIL {2}compiled part .*could not be loaded/m);
+  assert.match(stdout, /glovebox\.node:\s+there\s+is\s+no\s+such\s+file/);
+  assert.match(stdout, /fix Run `npm run build`/);
+});
+
+test('doctor() names a file system on which nothing may be executed', (t) => {
+  const copy = copyPackage(t, { build: true });
+  assert.equal(runDoctor(copy).status, 0);
+  const script = `
+    mount --bind "$0/build" "$0/build"
+    mount -o remount,bind,noexec "$0/build"; exec "$@"`;
+  const unshare = isRoot
+    ? ['unshare', '--mount']
+    : ['unshare', '--user', '--map-root-user', '--mount'];
+  const prefix = [...unshare, 'sh', '-ec', script, copy];
+  const { status, stdout, stderr } = runDoctor(copy, prefix);
+  assert.equal(status, 1, stderr);
+  assert.match(stdout, /FAIL {2}compiled part/);
+  assert.match(stdout, /noexec/);
+});
+
+test('the text keeps a command on one line, so that it can be copied', () => {
+  const script = 'echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"';
+  const prefix = ['unshare', '-Ur', 'sh', '-c', script, 'sh', ...withoutRights];
+  const { text } = askRefused(prefix);
+  assert.match(text, /`sysctl -w user\.max_user_namespaces=15000`/);
+});
