@@ -82,6 +82,11 @@ int gbx_msg_recv(int socket_fd, union gbx_msg* ret_message,
                            .msg_controllen = sizeof control.bytes};
   ret_fds->count = 0;
   ssize_t size = RETRY(recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC));
+  /* A peer that ends before it has read everything resets the connection, and
+   * the kernel says so once, before it hands out what the peer had said: why a
+   * launcher could not start, for one. */
+  if (size < 0 && errno == ECONNRESET)
+    size = RETRY(recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC));
   if (size < 0) return -errno;
   take_descriptors(&message, ret_fds);
   if (size == 0) {
