@@ -226,6 +226,7 @@ struct gbx_session {
 
   gbx_session_open_cb open_cb; /* NULL once called */
   void* open_data;
+  struct gbx_err open_err; /* code != 0: why it could not be opened */
   bool closing;
   struct gbx__task* close_task; /* NULL once gbx_session_close was called */
   gbx_done_cb close_cb;

@@ -121,9 +121,10 @@ static void report_open(struct gbx_session* session,
   cb(session->open_data, NULL, session, &info);
 }
 
-/* A session that could not be opened: nobody has it, so it goes by itself. */
+/* A session that could not be opened: nobody has it, so it goes by itself. It
+ * says so when it is gone, or who is told would still find its workspace. */
 static void fail_open(struct gbx_session* session, const struct gbx_err* err) {
-  report_open(session, err);
+  if (session->open_err.code == GBX_OK) session->open_err = *err;
   session->closing = true;
   session->attach = DETACHED;
   gbx__session_settle(session);
@@ -519,6 +520,8 @@ static void finish_close(struct gbx_session* session,
                          const struct gbx_err* err) {
   gbx_done_cb cb = session->close_cb;
   void* data = session->close_data;
+  if (session->open_err.code != GBX_OK)
+    report_open(session, &session->open_err);
   free_session(session);
   if (cb != NULL) cb(data, err);
 }
@@ -550,7 +553,8 @@ static void remove_workspace(struct gbx_session* session) {
 
 void gbx__session_settle(struct gbx_session* session) {
   if (!session->closing || session->pending_work > 0 ||
-      session->open_cb != NULL || session->attach == ATTACHING_ROOT ||
+      (session->open_cb != NULL && session->open_err.code == GBX_OK) ||
+      session->attach == ATTACHING_ROOT ||
       session->attach == ATTACHING_WORKSPACE)
     return;
   for (struct gbx_run* run = session->engine->runs; run != NULL;
@@ -615,7 +619,7 @@ void gbx__sessions_abandon(struct gbx_engine* engine,
     struct gbx_session* next = session->next;
     session->attach = DETACHED;
     if (session->pending_work == 0) {
-      report_open(session, err);
+      if (session->open_err.code == GBX_OK) report_open(session, err);
       /* The keeper removes a temporary workspace when our sockets end. One
        * that it was not told of must go here, since no worker may start. */
       if (session->has_workspace && session->workspace.temporary &&
