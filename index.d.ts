@@ -31,7 +31,7 @@ export interface SandboxOptions {
    * All other options at once, and the root: what {@link Sandbox.plan} gave, or
    * the path of a file with it as JSON. It makes the same box again, also where
    * what is installed has changed since; the files themselves are not in it.
-   * Beside it only `onStdout` and `onStderr` may be given. It is read when the
+   * Beside it only `onStdout`, `onStderr` and `trace` may be given. It is read when the
    * Sandbox opens, and what is wrong in it is refused with its place.
    *
    * @default null

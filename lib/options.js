@@ -113,7 +113,8 @@ const sessionOptions = {
   workspaceMaxBytes: unbuilt(null),
 };
 
-const besideSpec = ['spec', 'onStdout', 'onStderr'];
+// What is no matter of the box.
+const besideSpec = ['spec', 'onStdout', 'onStderr', 'trace'];
 
 // Left out means: as the session has it. A null callback means none.
 const inherited = {

@@ -140,11 +140,15 @@ function describeStart({ settings, limits }) {
   const ready = { from: 'ready', why: 'two boxes of this root wait for calls' };
   const onDemand = (why) => ({ from: 'on demand', why });
   const tooMany = settings.pids === null || settings.pids > readyPids;
-  const box = !settings.enforceLimits
-    ? onDemand('enforceLimits is false, and boxes that wait may have a cgroup')
-    : !inCgroup && tooMany
-      ? onDemand(`boxes that wait are made for ${readyPids} processes`)
-      : ready;
+  const box = settings.trace
+    ? onDemand('a box that is traced is made for its call')
+    : !settings.enforceLimits
+      ? onDemand(
+          'enforceLimits is false, and boxes that wait may have a cgroup',
+        )
+      : !inCgroup && tooMany
+        ? onDemand(`boxes that wait are made for ${readyPids} processes`)
+        : ready;
   return {
     box,
     ...Object.fromEntries(languages.map((language) => [language, cold])),

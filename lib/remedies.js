@@ -365,6 +365,13 @@ const rules = [
         'that is not mounted noexec. Run `npm run build` to make it anew.',
     }),
   },
+  // "ended unexpectedly", while it started.
+  {
+    codes: ['START'],
+    steps: /^(keeper|launcher)$/,
+    errnos: ['EPIPE'],
+    diagnose: launcherDied,
+  },
   {
     errnos: ['EMFILE', 'ENFILE'],
     diagnose: fixed(

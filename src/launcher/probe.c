@@ -23,6 +23,8 @@
 #endif
 #define LANDLOCK_VERSION 1u /* LANDLOCK_CREATE_RULESET_VERSION */
 
+#define NO_SUCH_FLAG 0x1000 /* for unshare(2) */
+
 static void begin(const char* name) {
   (void)printf("%s ", name);
   (void)fflush(stdout);
@@ -34,7 +36,7 @@ static void end(long value) {
 
 /* The errno of a call whose arguments are wrong on purpose: EPERM and ENOSYS
  * say that the call is not to be had, all others that it is. Not for those that
- * ask for capabilities first, as mount and move_mount do. */
+ * ask for capabilities first, as move_mount and pivot_root do. */
 static void try_call(const char* name, long number, long first, long second) {
   begin(name);
   errno = 0;
@@ -80,6 +82,10 @@ int probe_main(void) {
   try_call("pidfd_open", SYS_pidfd_open, -1, 0);
   try_call("openat2", SYS_openat2, -1, 0);
   try_call("close_range", SYS_close_range, 2, 1);
+  try_call("mount", SYS_mount, -1, 0);
+  try_call("umount2", SYS_umount2, -1, 0);
+  try_call("unshare", SYS_unshare, NO_SUCH_FLAG, 0);
+  try_call("setns", SYS_setns, -1, 0);
   try_call("open_tree", SYS_open_tree, -1, 0);
   try_call("mount_setattr", SYS_mount_setattr, -1, 0);
   try_call("clone3", SYS_clone3, 0, 0);

@@ -44,12 +44,15 @@ function assertRefused(answer, patterns) {
   assert.equal(answer.result, undefined, JSON.stringify(answer.result));
   assert.ok(tookMs < mostMs * timeScale, `${tookMs} ms`);
   assert.deepEqual(left, [], 'no folder is left');
+  for (const { error: other } of answer.answers) {
+    assert.equal(other?.message, error.message, 'the same each time');
+  }
 
   assert.equal(report.ok, false);
   const box = report.checks.find(({ name }) => name === 'box');
   assert.equal(box.ok, false);
   const said = [box.cause, box.fix].filter(Boolean).join(' ');
-  assert.equal(error.remedy, said);
+  assert.equal(error.remedy, said, `${error.message}\n${box.detail}`);
   assert.equal(error.message, `${box.detail}. ${said}`);
   for (const pattern of patterns) {
     assert.match(error.message, pattern);

@@ -77,11 +77,14 @@ for (const [title, errno, rules] of [
   });
 }
 
-test('HST-13: an outer filter that kills is named, and what it kills for', (t) => {
-  if (!hasCompiler()) return skip(t, 'no C compiler');
-  const answer = askRefused(filtered(0, numbers.mount_setattr));
-  assertRefused(answer, [/kills whoever calls mount_setattr/]);
-});
+// The first ends the launcher while it starts, the second while it makes a root.
+for (const name of ['mount', 'mount_setattr']) {
+  test(`HST-13: an outer filter that kills for ${name} is named`, (t) => {
+    if (!hasCompiler()) return skip(t, 'no C compiler');
+    const answer = askRefused(filtered(0, numbers[name]));
+    assertRefused(answer, [new RegExp(`kills whoever calls ${name}\\.`)]);
+  });
+}
 
 for (const [title, errno, rules] of [
   ['is missing', ENOSYS, [numbers.seccomp]],
