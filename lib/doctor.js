@@ -246,17 +246,19 @@ function checkTheLimits(limits) {
     watchdog: 'A watchdog looks 20 times a second and can come too late.',
     none: 'Nothing holds this limit.',
   };
-  return Object.entries(limits)
-    // diskMb is a watchdog's on every host, so there is nothing to change.
-    .filter(([name, force]) => force !== null && name !== 'diskMb')
-    .map(([name, force]) =>
-      force === 'kernel'
-        ? passed(`limit ${name}`, 'kernel')
-        : failed(`limit ${name}`, force, {
-            cause: causes[force],
-            fix: `${whatItTakes(limits)}.`,
-          }),
-    );
+  return (
+    Object.entries(limits)
+      // diskMb is a watchdog's on every host, so there is nothing to change.
+      .filter(([name, force]) => force !== null && name !== 'diskMb')
+      .map(([name, force]) =>
+        force === 'kernel'
+          ? passed(`limit ${name}`, 'kernel')
+          : failed(`limit ${name}`, force, {
+              cause: causes[force],
+              fix: `${whatItTakes(limits)}.`,
+            }),
+      )
+  );
 }
 
 async function checkTheRuntimes(sandbox) {

@@ -392,7 +392,8 @@ static void read_env(struct reader* reader, const cJSON* object,
 
 static void read_limits(struct reader* reader, const cJSON* object,
                         struct gbx_spec* spec) {
-  static const char* const keys[] = {"memoryMb", "pids", "cpus", "diskMb", NULL};
+  static const char* const keys[] = {"memoryMb", "pids", "cpus", "diskMb",
+                                     NULL};
   static const struct number_kind mebibytes = {
       "a whole number 1 to 2147483648, or null", 1, 2147483648.0, true, true};
   static const struct number_kind pids = {

