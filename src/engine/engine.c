@@ -9,8 +9,11 @@
 #include "engine/internal.h"
 #include "engine/seccomp_filter.h"
 
-/* How long the end of the engine waits for the keeper to clean up. */
-#define CLEAN_UP_PATIENCE_MS 2000
+/* How long the end of the engine waits for the keeper to clean up. It takes
+ * milliseconds, or as long as it takes to delete what a session that was never
+ * closed left in its workspace. One that nobody waits for any more becomes a
+ * zombie of a process that lives on after its worker thread. */
+#define CLEAN_UP_PATIENCE_MS 10000
 
 /* ---- Handles ----------------------------------------------------------- */
 
