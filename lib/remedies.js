@@ -341,6 +341,15 @@ const rules = [
     ),
   },
   {
+    codes: ['UNSUPPORTED'],
+    steps: /^trace$/,
+    diagnose: fixed(
+      'Leave `trace` out.',
+      'Only where a process may listen to the system calls of others (Linux ' +
+        '5.0; a container may forbid it) is it known what was refused.',
+    ),
+  },
+  {
     codes: ['UNSUPPORTED', ...startCodes],
     errnos: ['ENOSYS'],
     diagnose: callMissing,

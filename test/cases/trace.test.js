@@ -429,7 +429,7 @@ test(
     ]) {
       const { code, message } = runUnder(...words);
       assert.equal(code, 'ERR_SANDBOX_UNSUPPORTED', words[0]);
-      assert.match(message, /leave `trace` out/);
+      assert.match(message, /Leave `trace` out/);
     }
   },
 );

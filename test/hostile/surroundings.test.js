@@ -124,7 +124,8 @@ for (const [name, number] of Object.entries(needed)) {
       assert.equal(outcome.code, 'ERR_SANDBOX_UNSUPPORTED', outcome.message);
       assert.equal(outcome.step, name);
       assert.equal(outcome.errno, 'ENOSYS');
-      assert.match(outcome.message, /Linux 5\.15/);
+      // In a container it is more likely to be the one that lacks it.
+      assert.match(outcome.message, /Linux 5\.15|container around this/);
       assert.ok(took < 5000 * timeScale, `${took} ms`);
       await end(host);
     },
