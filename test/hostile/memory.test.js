@@ -218,13 +218,14 @@ while True: pass`,
 // ---- Limits that are too small, or not to be had ----------------------------
 
 test('MEM-13 a memoryMb that nothing can start with is an oom or an error that names it', async (t) => {
+  // A watchdog looks only now and then.
+  const waits = 'import time; time.sleep(20)';
   for (const memoryMb of [1, 2, 4]) {
     const sandbox = await openLimited(t, { memoryMb });
     // More at once than boxes are ready: others are made within the limit.
     const outcomes = await Promise.allSettled([
-      // It waits, since a watchdog looks only now and then.
-      ...[1, 2, 3, 4].map(() => sandbox.runCode('import time; time.sleep(20)')),
-      sandbox.kernel(),
+      ...[1, 2, 3, 4].map(() => sandbox.runCode(waits)),
+      sandbox.kernel().then((kernel) => kernel.runCode(waits)),
     ]);
     for (const { value, reason } of outcomes) {
       const message = value ? value.fault?.message : reason.message;
