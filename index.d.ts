@@ -2,6 +2,8 @@
 
 /// <reference types="node" />
 
+import type { Readable, Writable } from 'node:stream';
+
 /**
  * glovebox runs code that nobody has read (Python, bash, JavaScript, or any
  * command) in a sandbox of the Linux kernel, on this machine.
@@ -311,6 +313,21 @@ export interface KernelOptions extends PerCallOptions {
 /** Options of {@link Kernel.runCode}. What is left out inherits. */
 export type CellOptions = Omit<PerCallOptions, 'env' | 'trace'>;
 
+/**
+ * A path of the workspace, relative to it, with "/" and without "..". Names of
+ * files are bytes: a string stands for its UTF-8; a name that is not UTF-8 is
+ * given as its bytes, see {@link WorkspaceFile.pathBuffer}. At most 4095 bytes,
+ * and 255 for each name.
+ */
+export type WorkspacePath = string | Uint8Array;
+
+/** What {@link Sandbox.writeFile} writes; text as UTF-8. */
+export type FileData =
+  | string
+  | Uint8Array
+  | AsyncIterable<string | Uint8Array>
+  | NodeJS.ReadableStream;
+
 /** Options of {@link Sandbox.readFile}. */
 export interface ReadFileOptions {
   /**
@@ -330,10 +347,169 @@ export interface ReadFileOptions {
   encoding?: BufferEncoding | null;
 }
 
+/** Options of {@link Sandbox.createReadStream}. */
+export interface ReadStreamOptions {
+  /**
+   * The first byte to read, from 0.
+   *
+   * @default 0
+   */
+  start?: number;
+
+  /**
+   * The last byte to read; it is read too, as in `node:fs`. Left out: to the
+   * end. Code in a box can make a file of any size for nothing, so say it where
+   * what comes out is kept.
+   */
+  end?: number;
+
+  /**
+   * Give strings instead of Buffers.
+   *
+   * @default null
+   */
+  encoding?: BufferEncoding | null;
+
+  /**
+   * How much is read ahead, in bytes, 1–16777216.
+   *
+   * @default 65536
+   */
+  highWaterMark?: number;
+}
+
+/** Options of {@link Sandbox.createWriteStream}. */
+export interface WriteStreamOptions {
+  /**
+   * How much is taken before `write()` returns false, in bytes, 1–16777216.
+   *
+   * @default 65536
+   */
+  highWaterMark?: number;
+}
+
+/** Options of {@link Sandbox.listFiles}. */
+export interface ListFilesOptions {
+  /**
+   * Whether what is in folders below is listed.
+   *
+   * @default true
+   */
+  recursive?: boolean;
+
+  /**
+   * Whether not only regular files are listed, but folders, symlinks and others
+   * too. Entries then have a `type`, and a folder comes before what is in it.
+   *
+   * @default false
+   */
+  all?: boolean;
+}
+
+/** Options of {@link Sandbox.rm}. */
+export interface RmOptions {
+  /**
+   * Whether a folder is removed, with all that is in it.
+   *
+   * @default false
+   */
+  recursive?: boolean;
+
+  /**
+   * Whether it is no error that there is nothing.
+   *
+   * @default false
+   */
+  force?: boolean;
+}
+
+/** Options of {@link Sandbox.snapshot} and {@link Sandbox.restore}. */
+export interface ArchiveOptions {
+  /**
+   * How many bytes all files may have together, before compression. More is
+   * refused as a whole.
+   *
+   * @default 10737418240
+   */
+  maxBytes?: number;
+}
+
+/** What an archive holds. */
+export interface ArchiveInfo {
+  files: number;
+  folders: number;
+  /** Symlinks, and further names of a file. */
+  links: number;
+  /** Of all files, before compression. */
+  bytes: number;
+}
+
+/** What {@link Sandbox.snapshot} wrote. */
+export interface SnapshotInfo extends ArchiveInfo {
+  /**
+   * What was left out: sockets, pipes, devices, mounts, and symlinks that
+   * lead out of the workspace.
+   */
+  skipped: SkippedEntry[];
+}
+
+/** Something that is not in a snapshot. */
+export interface SkippedEntry {
+  /** Relative to the workspace. */
+  path: string;
+  /** The bytes of a name that is not UTF-8. Not in JSON. */
+  readonly pathBuffer?: Buffer;
+  /** `"a fifo"`, `"a symlink to an absolute path"`. */
+  reason: string;
+}
+
+/** What something in the workspace is. `"other"`: pipe, socket, device, mount. */
+export type EntryType = 'file' | 'directory' | 'symlink' | 'other';
+
+/** What {@link Sandbox.stat} says. */
+export interface EntryInfo {
+  type: EntryType;
+  /** In bytes; 0 for a folder. */
+  size: number;
+  /** When its content last changed, in milliseconds since 1970. */
+  mtimeMs: number;
+  /** Permission bits: 0o644. */
+  mode: number;
+}
+
+/** A change in the workspace, from {@link Sandbox.watch}. */
+export interface WorkspaceChange {
+  /**
+   * - `"created"`: made, moved there, or put in the place of what was there.
+   * - `"modified"`: its content, mode or time.
+   * - `"deleted"`: removed, or moved away.
+   * - `"lost"`: changes came faster than they were taken, or in too many
+   *   folders, and some are missing: look for yourself. `path` is empty.
+   */
+  change: 'created' | 'modified' | 'deleted' | 'lost';
+  /** Relative to the workspace, with "/". */
+  path: string;
+  /** The bytes of a name that is not UTF-8. Not in JSON. */
+  readonly pathBuffer?: Buffer;
+  /** `"file"` stands for everything that is no folder. */
+  type: 'file' | 'directory';
+}
+
+/** Changes as they come, from {@link Sandbox.watch}. */
+export interface Watcher extends AsyncIterableIterator<WorkspaceChange> {
+  /** Ends it: the loop over it ends. */
+  close(): Promise<void>;
+  /** {@link close}, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+  [Symbol.asyncIterator](): Watcher;
+}
+
 /** A file that changed during a call. */
 export interface FileInfo {
   /** Relative to the workspace, with "/". */
   path: string;
+  /** The bytes of a name that is not UTF-8. Not in JSON. */
+  readonly pathBuffer?: Buffer;
   /** In bytes, after the call. */
   size: number;
   change: 'created' | 'modified';
@@ -341,12 +517,22 @@ export interface FileInfo {
 
 /** A file in the workspace. */
 export interface WorkspaceFile {
-  /** Relative to the workspace, with "/". */
+  /**
+   * Relative to the workspace, with "/". In a name that is not UTF-8, what is
+   * not is U+FFFD.
+   */
   path: string;
+  /**
+   * The bytes of a name that is not UTF-8, for the methods that take a path.
+   * Missing where `path` says it all. Not in JSON.
+   */
+  readonly pathBuffer?: Buffer;
   /** In bytes. */
   size: number;
   /** When its content last changed, in milliseconds since 1970. */
   mtimeMs: number;
+  /** With `all: true`. */
+  type?: EntryType;
 }
 
 /**
@@ -806,21 +992,41 @@ export class Sandbox {
 
   /**
    * Writes a file of the workspace in one step: a reader sees the old content
-   * or the new, never half. Missing folders are made. No link is followed.
+   * or the new, never half, also when this process is killed meanwhile. Missing
+   * folders are made. No link is followed. A file that was there keeps its mode;
+   * a hard link to it keeps the old content.
+   *
+   * A stream is written piece by piece, and the file is there when it has
+   * ended; if it fails, nothing has changed, and the promise rejects with its
+   * error.
    *
    * @param path Relative to the workspace, without "..".
-   * @param data Bytes, or a string that is written as UTF-8.
+   * @param data Bytes, text that is written as UTF-8, or a stream of either.
    * @throws {SandboxError} ERR_SANDBOX_PATH — the path leads outside, also by a
    *   link.
    * @throws {SandboxError} ERR_SANDBOX_NOT_REGULAR — a folder or a special file
    *   is there.
    * @throws {SandboxError} ERR_SANDBOX_BUSY, ERR_SANDBOX_IO — the file system
    *   refused.
+   *
+   * @example
+   * ```ts
+   * import { Readable } from 'node:stream';
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   await sandbox.writeFile('notes/a.txt', 'hello');
+   *   await sandbox.writeFile('b.bin', Uint8Array.of(0, 255));
+   *   await sandbox.writeFile('c.txt', Readable.from(['one ', 'two']));
+   *   console.log(await sandbox.readFile('c.txt', 'utf8')); // "one two"
+   * });
+   * ```
    */
-  writeFile(path: string, data: string | Uint8Array): Promise<void>;
+  writeFile(path: WorkspacePath, data: FileData): Promise<void>;
 
   /**
-   * Reads a file of the workspace. No link is followed.
+   * Reads a file of the workspace. No link is followed. For one that is too
+   * large for memory see {@link createReadStream}.
    *
    * @param path Relative to the workspace, without "..".
    * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is no such file.
@@ -839,23 +1045,240 @@ export class Sandbox {
    * ```
    */
   readFile(
-    path: string,
+    path: WorkspacePath,
     options?: { maxBytes?: number; encoding?: null },
   ): Promise<Buffer>;
   readFile(
-    path: string,
+    path: WorkspacePath,
     options: BufferEncoding | { maxBytes?: number; encoding: BufferEncoding },
   ): Promise<string>;
 
   /**
+   * A stream of a file in the workspace, as `fs.createReadStream()` is of one on
+   * the host. What goes wrong with the file is its `error` event; it ends with
+   * ERR_SANDBOX_CLOSED when the Sandbox is closed.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_PATH, ERR_SANDBOX_INVALID_OPTION,
+   *   ERR_SANDBOX_NOT_OPEN, ERR_SANDBOX_CLOSED — at once.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   await sandbox.writeFile('log', 'first\nsecond\n');
+   *   const stream = sandbox.createReadStream('log', { start: 6, end: 11 });
+   *   for await (const chunk of stream) console.log(String(chunk)); // "second"
+   * });
+   * ```
+   */
+  createReadStream(
+    path: WorkspacePath,
+    options?: BufferEncoding | ReadStreamOptions,
+  ): Readable;
+
+  /**
+   * A stream into a file of the workspace, which is there, whole, once the
+   * stream has finished. Destroyed before, it leaves nothing behind.
+   *
+   * @throws {SandboxError} as {@link createReadStream} does.
+   *
+   * @example
+   * ```ts
+   * import { Readable } from 'node:stream';
+   * import { pipeline } from 'node:stream/promises';
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   const source = Readable.from(['a,b\n', '1,2\n']);
+   *   await pipeline(source, sandbox.createWriteStream('data.csv'));
+   *   console.log((await sandbox.stat('data.csv')).size); // 8
+   * });
+   * ```
+   */
+  createWriteStream(
+    path: WorkspacePath,
+    options?: WriteStreamOptions,
+  ): Writable;
+
+  /**
    * Lists the regular files of the workspace, or of one folder in it with all
-   * that is below, sorted by path.
+   * that is below, sorted by path; without the workspace's own `.deps`, unless
+   * that is the folder. What has a path of more than 4095 bytes is left out;
+   * more than a million entries are refused.
    *
    * @param folder Relative to the workspace, without "..". Left out: all.
    * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is no such folder.
+   * @throws {SandboxError} ERR_SANDBOX_TOO_LARGE — there are too many.
+   * @throws {SandboxError} as {@link writeFile} does.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   await sandbox.writeFile('src/a.py', 'pass');
+   *   const [file] = await sandbox.listFiles();
+   *   console.log(file?.path); // "src/a.py"
+   *   const entries = await sandbox.listFiles({ all: true });
+   *   console.log(entries.length); // 2
+   *   console.log(entries[0]?.type); // "directory"
+   * });
+   * ```
+   */
+  listFiles(
+    folder?: WorkspacePath,
+    options?: ListFilesOptions,
+  ): Promise<WorkspaceFile[]>;
+  listFiles(options: ListFilesOptions): Promise<WorkspaceFile[]>;
+
+  /**
+   * What is at a path, itself: of a symlink, the symlink.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is nothing.
+   * @throws {SandboxError} ERR_SANDBOX_PATH — the path leads outside, or through
+   *   a symlink.
+   */
+  stat(path: WorkspacePath): Promise<EntryInfo>;
+
+  /**
+   * Whether there is anything at a path, if only a symlink that leads nowhere.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_PATH — as {@link stat}.
+   */
+  exists(path: WorkspacePath): Promise<boolean>;
+
+  /**
+   * Makes a folder, with those that it lies in. One that is there is no error.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_EXISTS — something else is there.
    * @throws {SandboxError} as {@link writeFile} does.
    */
-  listFiles(folder?: string): Promise<WorkspaceFile[]>;
+  mkdir(path: WorkspacePath): Promise<void>;
+
+  /**
+   * Moves a file or folder within the workspace, in one step. Folders that `to`
+   * lies in are made. A file that is there is replaced, a folder never.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is nothing at `from`.
+   * @throws {SandboxError} ERR_SANDBOX_EXISTS — a folder is at `to`.
+   * @throws {SandboxError} as {@link writeFile} does.
+   */
+  rename(from: WorkspacePath, to: WorkspacePath): Promise<void>;
+
+  /**
+   * Removes a file, a symlink itself, or with `recursive` a folder with all that
+   * is in it, whatever names and modes that has.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is nothing, and no
+   *   `force`.
+   * @throws {SandboxError} ERR_SANDBOX_NOT_REGULAR — it is a folder, and no
+   *   `recursive`.
+   * @throws {SandboxError} as {@link writeFile} does.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   await sandbox.writeFile('old/a', 'x');
+   *   await sandbox.rename('old/a', 'new/b');
+   *   await sandbox.rm('old', { recursive: true });
+   *   console.log(await sandbox.exists('old')); // false
+   *   console.log(await sandbox.exists('new/b')); // true
+   * });
+   * ```
+   */
+  rm(path: WorkspacePath, options?: RmOptions): Promise<void>;
+
+  /**
+   * What changes in the workspace, or below one folder of it, by code in boxes
+   * and by this host, from the moment that the promise resolves. At most 8192
+   * folders; symlinks are not followed. What is not taken waits in the kernel, up
+   * to a bound, and `"lost"` says that there was more. The loop ends with
+   * `watcher.close()`, when the folder is gone, and when the Sandbox is closed.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is no such folder.
+   * @throws {SandboxError} ERR_SANDBOX_TOO_LARGE — it has too many folders.
+   * @throws {SandboxError} ERR_SANDBOX_IO — the kernel's limits of inotify are
+   *   reached; the message says which to raise.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   const watcher = await sandbox.watch();
+   *   await sandbox.run(['touch', 'report.txt']);
+   *   for await (const { change, path } of watcher) {
+   *     console.log(`${change} ${path}`); // "created report.txt"
+   *     break;
+   *   }
+   * });
+   * ```
+   */
+  watch(folder?: WorkspacePath): Promise<Watcher>;
+
+  /**
+   * Writes the whole workspace, `.deps` too, to a `.tar.gz` file of this
+   * machine: files with their modes (not setuid) and times, folders, also empty
+   * ones, hard links, and symlinks that stay inside. Any tar reads it. It gets
+   * its name when it is whole; a file that was there is replaced. Memory does
+   * not grow with the workspace.
+   *
+   * Each file is as it was when it was read: end your calls first for an archive
+   * of one moment.
+   *
+   * @param dest A path of this machine, outside the workspace.
+   * @throws {SandboxError} ERR_SANDBOX_TOO_LARGE — more than `maxBytes`, 500000
+   *   files and folders, or 8 GiB in one file.
+   * @throws {SandboxError} ERR_SANDBOX_PATH — `dest` lies in the workspace.
+   * @throws {SandboxError} ERR_SANDBOX_EXISTS — `dest` is there and is no file.
+   * @throws {SandboxError} ERR_SANDBOX_HOST_FILE — `dest` cannot be written;
+   *   `errno` says why.
+   * @throws {SandboxError} ERR_SANDBOX_BUSY, ERR_SANDBOX_IO — a file cannot be
+   *   read, or shrank while it was.
+   */
+  snapshot(dest: string, options?: ArchiveOptions): Promise<SnapshotInfo>;
+
+  /**
+   * Replaces all that is in the workspace by what a `.tar.gz` file holds: one of
+   * {@link snapshot}, of kern-sandbox, or of `tar --format=pax`. All or nothing:
+   * the archive is unpacked aside and takes its place in the end; after an error
+   * the workspace is as it was.
+   *
+   * The archive may be anybody's. Refused are: names that are absolute or have
+   * "..", devices, pipes and the like, symlinks that lead outside, members
+   * below a symlink, members that are there twice, and headers that two readers
+   * of archives could read in two ways.
+   *
+   * @param src A path of this machine.
+   * @throws {SandboxError} ERR_SANDBOX_ARCHIVE — it is refused; the message says
+   *   which rule is broken, and `member` by whom.
+   * @throws {SandboxError} ERR_SANDBOX_BUSY — a call runs, or another restore.
+   * @throws {SandboxError} ERR_SANDBOX_HOST_FILE — `src` cannot be read.
+   * @throws {SandboxError} ERR_SANDBOX_IO — the workspace cannot be written.
+   *
+   * @example
+   * ```ts
+   * import { rm } from 'node:fs/promises';
+   * import { tmpdir } from 'node:os';
+   * import { join } from 'node:path';
+   * import { withSandbox } from 'glovebox';
+   *
+   * const archive = join(tmpdir(), `checkpoint-${process.pid}.tar.gz`);
+   * await withSandbox(async (sandbox) => {
+   *   await sandbox.writeFile('state.json', '{}');
+   *   const { files } = await sandbox.snapshot(archive);
+   *   console.log(files); // 1
+   *   await sandbox.run(['rm', 'state.json']);
+   *   await sandbox.restore(archive);
+   *   console.log(await sandbox.readFile('state.json', 'utf8')); // "{}"
+   * });
+   * await rm(archive);
+   * ```
+   */
+  restore(src: string, options?: ArchiveOptions): Promise<ArchiveInfo>;
 }
 
 /**
@@ -956,10 +1379,16 @@ export type SandboxErrorCode =
   | 'ERR_SANDBOX_LIMIT'
   /** The call was ended by the caller. */
   | 'ERR_SANDBOX_ABORTED'
-  /** Code in the box holds a lease on the file. */
+  /** Code in the box, or another call, is using it. */
   | 'ERR_SANDBOX_BUSY'
   /** The workspace has grown by more than diskMb. */
-  | 'ERR_SANDBOX_DISK_FULL';
+  | 'ERR_SANDBOX_DISK_FULL'
+  /** Something else is there already. */
+  | 'ERR_SANDBOX_EXISTS'
+  /** The archive is refused. */
+  | 'ERR_SANDBOX_ARCHIVE'
+  /** A file of the host cannot be used. */
+  | 'ERR_SANDBOX_HOST_FILE';
 
 /**
  * Misuse, or a failure of the sandbox; never how the code ended. The message
@@ -996,6 +1425,8 @@ export class SandboxError extends Error {
   expected?: string;
   /** What came instead. */
   received?: string;
+  /** The member of the archive that is refused. */
+  member?: string;
 }
 
 /** A mount of the host that would put it at risk. Nothing throws it yet. */

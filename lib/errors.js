@@ -28,8 +28,9 @@ const nativeCodes = {
   UNSUPPORTED: 'This Linux kernel lacks something that glovebox needs',
   LIMIT: 'A limit could not be put in force',
   ABORTED: 'The call was ended by the caller',
-  BUSY: 'Code in the box holds a lease on the file',
+  BUSY: 'Code in the box, or another call, is using it',
   DISK_FULL: 'The workspace is full',
+  EXISTS: 'Something else is there already',
 };
 
 const libraryCodes = {
@@ -39,6 +40,8 @@ const libraryCodes = {
   UNSUPPORTED_PLATFORM: 'glovebox runs on Linux only',
   LOAD: 'The compiled part of glovebox could not be loaded',
   MOUNT_REFUSED: 'The mount is refused',
+  ARCHIVE: 'The archive is refused',
+  HOST_FILE: 'A file of the host cannot be used',
 };
 
 const summaries = new Map(

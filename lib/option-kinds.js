@@ -123,6 +123,12 @@ const hostFolder = kind(
   (value) => path.resolve(value),
 );
 
+const hostFile = kind(
+  'the path of a file, without NUL',
+  (value) => isPlainString(value) && value !== '' && !value.endsWith('/'),
+  (value) => path.resolve(value),
+);
+
 const executablePath = kind(
   'the absolute path of an executable, without NUL',
   (value) => isPlainString(value) && path.isAbsolute(value),
@@ -239,6 +245,7 @@ module.exports = {
   environment,
   encoding,
   executablePath,
+  hostFile,
   hostFolder,
   integer,
   isPlainString,

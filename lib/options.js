@@ -9,6 +9,7 @@ const { version } = require('../package.json');
 const kinds = require('./option-kinds.js');
 const { SandboxError, invalidOption } = require('./errors.js');
 const { unknownOption } = require('./option-names.js');
+const { defaultMaxBytes } = require('./archive/rules.js');
 
 const { orNull, describe } = kinds;
 
@@ -168,6 +169,37 @@ const readFileOptions = {
   encoding: { kind: orNull(kinds.encoding, 'for a Buffer'), default: null },
 };
 
+const highWaterMark = {
+  kind: kinds.integer('bytes', 1, 16 * 2 ** 20),
+  default: 64 * 2 ** 10,
+};
+
+// As those of node:fs: both ends are read.
+const offset = kinds.integer('bytes', 0, Number.MAX_SAFE_INTEGER);
+const readStreamOptions = {
+  start: { kind: offset, default: 0 },
+  end: { kind: offset, default: Number.MAX_SAFE_INTEGER },
+  encoding: readFileOptions.encoding,
+  highWaterMark,
+};
+
+const listFilesOptions = {
+  recursive: { kind: kinds.boolean, default: true },
+  all: { kind: kinds.boolean, default: false },
+};
+
+const rmOptions = {
+  recursive: { kind: kinds.boolean, default: false },
+  force: { kind: kinds.boolean, default: false },
+};
+
+const archiveOptions = {
+  maxBytes: {
+    kind: kinds.integer('bytes', 0, Number.MAX_SAFE_INTEGER),
+    default: defaultMaxBytes,
+  },
+};
+
 const oneShotOptions = {
   ...sessionOptions,
   timeoutS: { kind: orNull(timeout, 'for the default'), default: 30 },
@@ -186,6 +218,12 @@ const tables = {
   'sandbox.kernel()': kernelOptions,
   'kernel.runCode()': cellOptions,
   'sandbox.readFile()': readFileOptions,
+  'sandbox.createReadStream()': readStreamOptions,
+  'sandbox.createWriteStream()': { highWaterMark },
+  'sandbox.listFiles()': listFilesOptions,
+  'sandbox.rm()': rmOptions,
+  'sandbox.snapshot()': archiveOptions,
+  'sandbox.restore()': archiveOptions,
   'runCode()': oneShotOptions,
 };
 
@@ -268,6 +306,11 @@ function notBuilt(name, row, value) {
   );
 }
 
+/** The absolute path of a file of the host, given as argument `name`. */
+function readHostPath(name, value) {
+  return kinds.hostFile.read(value, name);
+}
+
 /** The names of `place` that do something today, for the test of index.d.ts. */
 function builtOptions(place) {
   return Object.entries(tables[place])
@@ -279,6 +322,7 @@ module.exports = {
   builtOptions,
   languages,
   maxOutputBytes,
+  readHostPath,
   readOptions,
   sessionOptionNames: Object.keys(sessionOptions),
   version,

@@ -8,6 +8,7 @@ const { describeErrno, errnoName } = require('./errors.js');
 const { ExecutionResult } = require('./result.js');
 const { readDone } = require('./frames.js');
 const { signalName } = require('./signals.js');
+const { named } = require('./workspace-path.js');
 
 // A fault reads the same whichever mechanism of the kernel did the killing.
 const faultEndings = {
@@ -59,7 +60,7 @@ function isDependency(path) {
 
 function readChanges(native) {
   const changes = native.files
-    .map(({ path, size, change }) => ({ path: path.toString(), size, change }))
+    .map(({ path, size, change }) => named(path, { size, change }))
     .filter(({ path }) => !isDependency(path));
   return {
     files: changes.filter(({ change }) => change !== 'deleted'),

@@ -270,6 +270,15 @@ const fixed =
 // In order: the first that fits speaks.
 const rules = [
   {
+    steps: /^inotify$/,
+    errnos: ['ENOSPC', 'EMFILE'],
+    diagnose: fixed(
+      'Close watchers, or raise `sysctl fs.inotify.max_user_watches` and ' +
+        'fs.inotify.max_user_instances.',
+      'The kernel lets a user watch no more folders.',
+    ),
+  },
+  {
     steps: /^uid_map$/,
     errnos: ['EPERM'],
     applies: ({ uid }) => uid === 0,
@@ -426,6 +435,11 @@ const rules = [
       'The workspace holds more files than can be compared.',
     ),
   },
+  {
+    codes: ['BUSY'],
+    steps: /^restore$/,
+    diagnose: fixed('Wait for the calls of this sandbox, then try again.'),
+  },
   { codes: ['BUSY'], diagnose: fixed('Try again.') },
   {
     codes: ['DISK_FULL'],
@@ -434,6 +448,11 @@ const rules = [
         'next call runs; or make a Sandbox with a higher `diskMb`, or null for ' +
         'no limit.',
     ),
+  },
+  {
+    codes: ['NOT_REGULAR'],
+    steps: /^rm$/,
+    diagnose: fixed('Say `recursive: true`.', 'It is a folder.'),
   },
   {
     codes: ['NO_MEMORY'],

@@ -10,10 +10,14 @@
 const os = require('node:os');
 const path = require('node:path');
 const backend = require('./backend.js');
+const { restore } = require('./archive/restore.js');
+const { snapshot } = require('./archive/snapshot.js');
 const { checkArgv } = require('./argv.js');
 const { checkCode, commandFor } = require('./languages.js');
 const { environmentOf, variablesOf } = require('./environment.js');
-const { SandboxError, invalidOption, toSandboxError } = require('./errors.js');
+const { SandboxError, toSandboxError } = require('./errors.js');
+const files = require('./files.js');
+const { FileReadStream, FileWriteStream } = require('./file-streams.js');
 const { startKernel } = require('./kernel.js');
 const {
   limitsInForce,
@@ -23,8 +27,7 @@ const {
   warnOfWeakLimits,
   weakLimitsError,
 } = require('./limits.js');
-const { describe } = require('./option-kinds.js');
-const { maxOutputBytes: longestString, readOptions } = require('./options.js');
+const { readHostPath, readOptions } = require('./options.js');
 const { makePlan, readSpec } = require('./plan.js');
 const { runToEnd } = require('./run.js');
 const { workspacePath } = require('./workspace-path.js');
@@ -134,50 +137,67 @@ class Sandbox {
     return startKernel(session, spec, settings);
   }
 
-  async writeFile(file, data) {
-    const session = this.#ready();
-    const target = workspacePath(file);
-    const bytes = toBytes(data);
-    try {
-      await session.writeFile(target, bytes);
-    } catch (error) {
-      throw toSandboxError(error, `writeFile(${JSON.stringify(file)})`);
-    }
+  // ---- Files: what they do is in files.js -----------------------------------
+
+  async writeFile(path, data) {
+    return files.writeFile(this.#ready(), path, data);
   }
 
-  async readFile(file, options) {
-    const session = this.#ready();
-    const source = workspacePath(file);
-    const { maxBytes, encoding } = readOptions(
-      'sandbox.readFile()',
+  async readFile(path, options) {
+    return files.readFile(this.#ready(), path, options);
+  }
+
+  createReadStream(path, options) {
+    const settings = readOptions(
+      'sandbox.createReadStream()',
       typeof options === 'string' ? { encoding: options } : options,
     );
-    // A text longer than a string can be is refused by its size, as any file
-    // that is too large.
-    const limit = encoding ? Math.min(maxBytes, longestString) : maxBytes;
-    try {
-      const bytes = await session.readFile(source, limit);
-      return encoding ? bytes.toString(encoding) : bytes;
-    } catch (error) {
-      throw toSandboxError(error, `readFile(${JSON.stringify(file)})`);
-    }
+    const bytes = workspacePath(path);
+    return new FileReadStream(this.#ready(), path, bytes, settings);
   }
 
-  async listFiles(folder) {
-    const session = this.#ready();
-    const below =
-      folder === undefined ? Buffer.alloc(0) : workspacePath(folder);
-    let files;
-    try {
-      files = await session.listFiles(below);
-    } catch (error) {
-      throw toSandboxError(error, `listFiles(${JSON.stringify(folder)})`);
-    }
-    return files.map(({ path: name, size, mtimeMs }) => ({
-      path: name.toString(),
-      size,
-      mtimeMs,
-    }));
+  createWriteStream(path, options) {
+    const settings = readOptions('sandbox.createWriteStream()', options);
+    const bytes = workspacePath(path);
+    return new FileWriteStream(this.#ready(), path, bytes, settings);
+  }
+
+  async listFiles(folder, options) {
+    return files.listFiles(this.#ready(), folder, options);
+  }
+
+  async stat(path) {
+    return files.stat(this.#ready(), path);
+  }
+
+  async exists(path) {
+    return files.exists(this.#ready(), path);
+  }
+
+  async mkdir(path) {
+    return files.mkdir(this.#ready(), path);
+  }
+
+  async rename(from, to) {
+    return files.rename(this.#ready(), from, to);
+  }
+
+  async rm(path, options) {
+    return files.rm(this.#ready(), path, options);
+  }
+
+  async watch(folder) {
+    return files.watch(this.#ready(), folder);
+  }
+
+  async snapshot(dest, options) {
+    const settings = readOptions('sandbox.snapshot()', options);
+    return snapshot(this.#ready(), readHostPath('dest', dest), settings);
+  }
+
+  async restore(src, options) {
+    const settings = readOptions('sandbox.restore()', options);
+    return restore(this.#ready(), readHostPath('src', src), settings);
   }
 
   async plan() {
@@ -312,15 +332,6 @@ class Sandbox {
       trace: settings.trace === 'blocked',
     };
   }
-}
-
-// The bytes themselves, not a copy: the engine copies before it returns.
-function toBytes(data) {
-  if (typeof data === 'string') return Buffer.from(data);
-  if (data instanceof Uint8Array) {
-    return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-  }
-  throw invalidOption('data', 'a string, Buffer or Uint8Array', describe(data));
 }
 
 module.exports = { Sandbox, openQuietly };

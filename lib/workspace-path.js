@@ -4,15 +4,18 @@
 // Paths of files in the workspace. The engine opens them one component at a
 // time and follows no link, so this is not what keeps them inside: it refuses
 // early, with a better message, what could never be right.
+//
+// Names are bytes. A string stands for its UTF-8; a name that is not UTF-8 is
+// given, and comes back, as bytes.
 
 const { SandboxError, invalidOption } = require('./errors.js');
 const { describe } = require('./option-kinds.js');
 
 const maxPathBytes = 4095;
 
-function refuse(path, reason) {
+function refuse(shown, reason) {
   return new SandboxError(
-    `${describe(path)} is not a path of the workspace: ${reason}`,
+    `${shown} is not a path of the workspace: ${reason}`,
     {
       code: 'ERR_SANDBOX_PATH',
       option: 'path',
@@ -20,32 +23,70 @@ function refuse(path, reason) {
   );
 }
 
-/** The bytes of a checked path, without "." and doubled slashes. */
-function workspacePath(path) {
-  if (typeof path !== 'string') {
-    throw invalidOption('path', 'a string', describe(path));
-  }
-  if (path.includes('\0')) throw refuse(path, 'it has a NUL');
-  if (!path.isWellFormed()) throw refuse(path, 'it has an unpaired surrogate');
-  if (path.startsWith('/')) {
-    const inside = path.replace(/^\/workspace\//, '');
-    const hint =
-      inside !== path && inside !== ''
-        ? `, here ${JSON.stringify(inside)}`
-        : '';
-    throw refuse(path, `paths are relative to the workspace${hint}`);
-  }
-  if (path.endsWith('/')) throw refuse(path, 'it ends in "/"');
-
-  const parts = path.split('/').filter((part) => part !== '' && part !== '.');
-  if (parts.length === 0) throw refuse(path, 'it names no file');
-  if (parts.includes('..')) throw refuse(path, 'it has a ".."');
-
-  const bytes = Buffer.from(parts.join('/'));
-  if (bytes.length > maxPathBytes) {
-    throw refuse(path, `it is longer than ${maxPathBytes} bytes`);
-  }
-  return bytes;
+/** A path for messages, of which control characters reach no terminal. */
+function showPath(path) {
+  return JSON.stringify(
+    typeof path === 'string' ? path : Buffer.from(path).toString(),
+  );
 }
 
-module.exports = { workspacePath };
+/** The bytes of a checked path, without "." and doubled slashes. */
+function workspacePath(path, option = 'path') {
+  if (typeof path === 'string') {
+    if (!path.isWellFormed()) {
+      throw refuse(describe(path), 'it has an unpaired surrogate');
+    }
+    return checkPath(Buffer.from(path), describe(path));
+  }
+  if (path instanceof Uint8Array) {
+    return checkPath(Buffer.from(path), `${showPath(path)} (bytes)`);
+  }
+  throw invalidOption(option, 'a string, or bytes', describe(path));
+}
+
+function checkPath(bytes, shown) {
+  // One character a byte, so that the parts can be joined to the same bytes.
+  const text = bytes.toString('latin1');
+  if (text.includes('\0')) throw refuse(shown, 'it has a NUL');
+  if (text.startsWith('/')) {
+    const inside = text.replace(/^\/workspace\//, '');
+    const hint =
+      inside !== text && inside !== ''
+        ? `, here ${showPath(Buffer.from(inside, 'latin1'))}`
+        : '';
+    throw refuse(shown, `paths are relative to the workspace${hint}`);
+  }
+  if (text.endsWith('/')) throw refuse(shown, 'it ends in "/"');
+
+  const parts = text.split('/').filter((part) => part !== '' && part !== '.');
+  if (parts.length === 0) throw refuse(shown, 'it names no file');
+  if (parts.includes('..')) throw refuse(shown, 'it has a ".."');
+
+  const clean = Buffer.from(parts.join('/'), 'latin1');
+  if (clean.length > maxPathBytes) {
+    throw refuse(shown, `it is longer than ${maxPathBytes} bytes`);
+  }
+  return clean;
+}
+
+/**
+ * The properties that tell a name: `path`, and where that is not UTF-8, so that
+ * the text has lost something, also `pathBuffer` (not in JSON).
+ */
+function nameOf(bytes) {
+  const path = bytes.toString();
+  if (!path.includes('\ufffd') || Buffer.from(path).equals(bytes)) {
+    return { path };
+  }
+  return Object.defineProperty({ path }, 'pathBuffer', {
+    value: bytes,
+    enumerable: false,
+  });
+}
+
+/** `entry` with its name before its other properties. */
+function named(bytes, facts) {
+  return Object.assign(nameOf(bytes), facts);
+}
+
+module.exports = { maxPathBytes, named, showPath, workspacePath };

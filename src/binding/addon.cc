@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "binding/convert.h"
+#include "binding/file_wrap.h"
 #include "binding/plan.h"
 #include "binding/run_wrap.h"
 #include "binding/session_wrap.h"
@@ -45,6 +46,7 @@ Napi::Object Addon::Init(Napi::Env env, Napi::Object exports) {
   (*classes)[EngineWrap::kClassTag] = Napi::Persistent(EngineWrap::Define(env));
   (*classes)[SessionWrap::kClassTag] =
       Napi::Persistent(SessionWrap::Define(env));
+  (*classes)[FileWrap::kClassTag] = Napi::Persistent(FileWrap::Define(env));
   (*classes)[RunWrap::kClassTag] = Napi::Persistent(RunWrap::Define(env));
   exports.Set("createEngine", Napi::Function::New(env, CreateEngine));
   exports.Set("describeBox", Napi::Function::New(env, DescribeBox));

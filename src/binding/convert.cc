@@ -89,7 +89,8 @@ static void CopyFiles(const struct gbx_changed_file* files, size_t count,
                       std::vector<FileCopy>* copy) {
   copy->reserve(count);
   for (size_t i = 0; i < count; i++) {
-    copy->push_back({files[i].path, files[i].size, files[i].change, 0});
+    copy->push_back(
+        {files[i].path, files[i].size, files[i].change, 0, GBX_FILE, 0});
   }
 }
 
@@ -229,6 +230,8 @@ Napi::Value FileListToJs(Napi::Env env, const std::vector<FileCopy>& files) {
     object.Set("path", PathToJs(env, files[i].path));
     object.Set("size", NumberToJs(env, files[i].size));
     object.Set("mtimeMs", Napi::Number::New(env, mtime_ms));
+    object.Set("type", Napi::Number::New(env, files[i].type));
+    object.Set("mode", Napi::Number::New(env, files[i].mode));
     array.Set(static_cast<uint32_t>(i), object);
   }
   return array;

@@ -51,7 +51,9 @@ struct FileCopy {
   std::string path;
   uint64_t size;
   enum gbx_change change; /* of changed files */
-  int64_t mtime_ns;       /* of listed files */
+  int64_t mtime_ns;       /* of listed files; so are these */
+  enum gbx_file_type type;
+  uint32_t mode;
 };
 
 struct BlockedCopy {

@@ -43,6 +43,9 @@ class SessionWrap : public Wrap<SessionWrap> {
   Napi::Value WriteFile(const Napi::CallbackInfo& info);
   Napi::Value ReadFile(const Napi::CallbackInfo& info);
   Napi::Value ListFiles(const Napi::CallbackInfo& info);
+  Napi::Value Stat(const Napi::CallbackInfo& info);
+  Napi::Value ChangePath(const Napi::CallbackInfo& info);
+  Napi::Value OpenFile(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 
   /* Call it last before the engine: whether all that was read is usable and

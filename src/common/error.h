@@ -31,8 +31,9 @@ extern "C" {
   X(17, UNSUPPORTED) /* this kernel lacks something that we need */       \
   X(18, LIMIT)       /* a limit could not be set or read back */          \
   X(19, ABORTED)     /* the caller ended the run */                       \
-  X(20, BUSY)        /* the box holds a lease on the file: try again */   \
-  X(21, DISK_FULL)   /* the workspace grew by more than it may */
+  X(20, BUSY)        /* a box or another call has it: try again */        \
+  X(21, DISK_FULL)   /* the workspace grew by more than it may */         \
+  X(22, EXISTS)      /* something else is there already */
 
 enum gbx_code {
   GBX_OK = 0,

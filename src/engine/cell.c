@@ -90,7 +90,7 @@ static void scanned_cell(struct gbx__work* work) {
 
 void gbx__cell_start(struct gbx_run* run) {
   if (run->state != RUN_RUNNING || run->cell_active || run->scanning ||
-      run->killed || run->cells == NULL)
+      run->killed || run->cells == NULL || run->session->swapping)
     return;
   uv_mutex_lock(&run->mutex);
   for (int i = 0; i < 2; i++)

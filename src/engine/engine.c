@@ -130,6 +130,7 @@ static void free_engine(struct gbx_engine* engine) {
   (void)uv_loop_close(&engine->loop);
   uv_mutex_destroy(&engine->mutex);
   fd_close(&engine->client.keeper_pidfd);
+  gbx__files_free(engine);
   free((void*)engine->payload_filter.data);
   free((void*)engine->init_filter.data);
   free(engine);

@@ -278,10 +278,20 @@ long gbx_run_take_output(struct gbx_run* run, enum gbx_stream stream,
  * on the engine's thread. Errors: GBX_E_PATH, GBX_E_NOT_FOUND,
  * GBX_E_NOT_REGULAR, GBX_E_TOO_LARGE, GBX_E_BUSY, GBX_E_IO, GBX_E_CLOSED. */
 
+enum gbx_file_type {
+  GBX_FILE = 1,
+  GBX_FOLDER = 2,
+  GBX_SYMLINK = 3,
+  GBX_OTHER = 4, /* fifo, socket, device, mount */
+  GBX_LINK = 5,  /* in a tree that comes in: a hard link */
+};
+
 struct gbx_file_entry {
   const char* path; /* relative to the workspace */
-  uint64_t size;
+  uint64_t size;    /* 0 for a folder */
   int64_t mtime_ns;
+  enum gbx_file_type type;
+  uint32_t mode; /* permission bits; only of stat, and of a list with flags */
 };
 
 typedef void (*gbx_read_cb)(void* data, const struct gbx_err* err,
@@ -296,9 +306,87 @@ int gbx_session_write_file(struct gbx_session* session, const char* path,
 int gbx_session_read_file(struct gbx_session* session, const char* path,
                           uint64_t max_bytes, gbx_read_cb cb, void* data,
                           struct gbx_err* err);
+
+enum gbx_list_flags {
+  GBX_LIST_ALL = 1,  /* folders, symlinks and others too */
+  GBX_LIST_FLAT = 2, /* not what is below the folders in it */
+};
+
 /* Regular files below `path` ("" for all), without `.deps`, sorted by path. */
 int gbx_session_list_files(struct gbx_session* session, const char* path,
-                           gbx_list_cb cb, void* data, struct gbx_err* err);
+                           unsigned flags, gbx_list_cb cb, void* data,
+                           struct gbx_err* err);
+
+/* A list of one: what `path` is, itself. */
+int gbx_session_stat(struct gbx_session* session, const char* path,
+                     gbx_list_cb cb, void* data, struct gbx_err* err);
+
+enum gbx_path_change {
+  GBX_PATH_MKDIR = 1,       /* with parents; one that is there is no error */
+  GBX_PATH_RENAME = 2,      /* makes parents; replaces files, no folders */
+  GBX_PATH_REMOVE = 3,      /* no folder */
+  GBX_PATH_REMOVE_TREE = 4, /* a folder with all that is in it, too */
+};
+
+/* `to` is for GBX_PATH_RENAME. GBX_E_EXISTS besides. */
+int gbx_session_change_path(struct gbx_session* session,
+                            enum gbx_path_change change, const char* path,
+                            const char* to, gbx_done_cb cb, void* data,
+                            struct gbx_err* err);
+
+/* ---- Open files ---------------------------------------------------------- */
+
+/* What is too large for one call, or never ends. An open file is valid until
+ * gbx_file_close's callback or gbx_engine_free; when its session closes, it is
+ * closed as well, and calls fail with GBX_E_CLOSED. One call at a time is
+ * served, in any order of more. */
+struct gbx_file;
+
+enum gbx_file_use {
+  GBX_FILE_READ = 1,   /* the bytes of a file */
+  GBX_FILE_WRITE = 2,  /* a new file, there when it is closed */
+  GBX_FILE_PACK = 3,   /* read: the workspace as a tree; no path */
+  GBX_FILE_UNPACK = 4, /* write: a tree that replaces all there; no path */
+  GBX_FILE_WATCH = 5,  /* read: changes below a folder, when there are some */
+};
+
+/* A tree is a row of these, each with `path_size` bytes of a path from the
+ * workspace, `target_size` bytes of a target and, for a GBX_FILE, `size` bytes
+ * of content. No head with its paths is split between two calls. */
+struct gbx_tree_head {
+  uint32_t type; /* enum gbx_file_type */
+  uint32_t mode; /* st_mode; permission bits count on the way in */
+  uint32_t path_size, target_size;
+  uint64_t size;
+  int64_t mtime_ns;
+  uint64_t link; /* out: equal and not 0 for names of one file */
+};
+
+/* Changes are a row of: one byte enum gbx_change or GBX_WATCH_LOST, one byte
+ * enum gbx_file_type (GBX_FOLDER or GBX_FILE for all others), the path, a NUL.
+ */
+enum { GBX_WATCH_LOST = 4 }; /* some were missed: look for yourself */
+
+/* `size`: of a file to read. */
+typedef void (*gbx_file_cb)(void* data, const struct gbx_err* err,
+                            struct gbx_file* file, uint64_t size);
+
+/* GBX_FILE_UNPACK: GBX_E_BUSY while a call runs or another is open. */
+int gbx_session_open_file(struct gbx_session* session, enum gbx_file_use use,
+                          const char* path, gbx_file_cb cb, void* data,
+                          struct gbx_err* err);
+
+/* At most `max` bytes (at least 64 KiB, but for a file), from `offset` of a
+ * file; none at the end. GBX_FILE_WATCH waits until there are some. */
+int gbx_file_read(struct gbx_file* file, uint64_t offset, size_t max,
+                  gbx_read_cb cb, void* data, struct gbx_err* err);
+int gbx_file_write(struct gbx_file* file, const void* bytes, size_t size,
+                   gbx_done_cb cb, void* data, struct gbx_err* err);
+
+/* `keep`: what was written takes its place; if that fails, or without it, it is
+ * as if nothing had been. Once per file; ends a read that waits. */
+void gbx_file_close(struct gbx_file* file, bool keep, gbx_done_cb cb,
+                    void* data);
 
 /* ---- What a box is made of ---------------------------------------------- */
 

@@ -141,6 +141,7 @@ struct gbx_engine {
 
   struct gbx__client client;
   struct gbx_session* sessions;
+  struct gbx_file* files;           /* open ones, of all sessions */
   struct gbx_run *runs, **last_run; /* in the order in which they start */
   uint32_t starting; /* runs that the launcher has not started yet */
   uint32_t held;     /* no run starts: see gbx__runs_hold */
@@ -232,6 +233,8 @@ struct gbx_session {
   gbx_done_cb close_cb;
   void* close_data;
   uint32_t pending_work; /* worker jobs that use the workspace */
+  bool unpacking;        /* a restore is on its way */
+  bool swapping; /* it changes places with what is there: no run starts */
 };
 
 /* Why a call on a session that is closed fails. */
@@ -256,6 +259,12 @@ void gbx__session_attach(struct gbx_session* session);
 /* A run or job of the session ended: goes on with closing, if it closes. */
 void gbx__session_settle(struct gbx_session* session);
 struct gbx_session* gbx__session_find(struct gbx_engine* engine, uint32_t id);
+/* The session closes: its open files are closed, by workers. */
+void gbx__session_close_files(struct gbx_session* session);
+/* The session is freed: what is left of that is done now. */
+void gbx__session_drop_files(struct gbx_session* session);
+/* After all sessions: frees what the caller did not close. */
+void gbx__files_free(struct gbx_engine* engine);
 /* Fails whatever waits, frees all: the engine ends. */
 void gbx__sessions_abandon(struct gbx_engine* engine,
                            const struct gbx_err* err);

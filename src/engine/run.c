@@ -577,7 +577,7 @@ static struct gbx_run* next_to_start(struct gbx_engine* engine) {
   if (engine->starting >= MAX_STARTING) return NULL;
   for (struct gbx_run* run = engine->runs; run != NULL; run = run->next)
     if (run->state == RUN_WAITING && run->session->attach == ATTACHED &&
-        gbx__disk_admits(run->session))
+        gbx__disk_admits(run->session) && !run->session->swapping)
       return run;
   return NULL;
 }

@@ -43,6 +43,7 @@ static void free_session(struct gbx_session* session) {
       *at = session->next;
       break;
     }
+  gbx__session_drop_files(session);
   if (session->has_workspace) gbx__workspace_done(&session->workspace);
   free(session->blob);
   free(session->wanted_workspace);
@@ -591,6 +592,7 @@ static void close_session(struct gbx_engine* engine, struct gbx__task* task) {
       run = next;
     }
     gbx__runs_release(engine);
+    gbx__session_close_files(session);
     session->pending_work--;
     gbx__session_settle(session);
   }

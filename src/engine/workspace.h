@@ -75,6 +75,38 @@ int gbx__workspace_read(const struct gbx__workspace* workspace,
                         uint8_t** ret_bytes, size_t* ret_size,
                         struct gbx_err* err);
 
+/* Opens a file for reading as gbx__workspace_read does. Returns the
+ * descriptor. */
+int gbx__workspace_open(const struct gbx__workspace* workspace,
+                        const char* path, uint64_t* ret_size,
+                        struct gbx_err* err);
+
+/* Opens (O_PATH) the folder `path`; "" is the workspace. GBX_E_NOT_FOUND also
+ * for what is no folder. */
+int gbx__workspace_open_folder(const struct gbx__workspace* workspace,
+                               const char* path, struct gbx_err* err);
+
+/* What `path` names, itself: a symlink is one. ret_entry->path is `path`. */
+int gbx__workspace_stat(const struct gbx__workspace* workspace,
+                        const char* path, struct gbx_file_entry* ret_entry,
+                        struct gbx_err* err);
+
+/* Makes the folder and its parents; one that is there is no error. GBX_E_EXISTS
+ * for what is no folder. */
+int gbx__workspace_mkdir(const struct gbx__workspace* workspace,
+                         const char* path, struct gbx_err* err);
+
+/* Makes missing parents of `to`; replaces a file there. GBX_E_EXISTS for a
+ * folder. */
+int gbx__workspace_rename(const struct gbx__workspace* workspace,
+                          const char* from, const char* to,
+                          struct gbx_err* err);
+
+/* GBX_E_NOT_REGULAR for a folder, unless `recursive`. */
+int gbx__workspace_remove_entry(const struct gbx__workspace* workspace,
+                                const char* path, bool recursive,
+                                struct gbx_err* err);
+
 struct gbx__file_list {
   struct gbx_file_entry* files; /* one block with all paths in it; or NULL */
   size_t count;
@@ -88,6 +120,13 @@ struct gbx__file_list {
 int gbx__workspace_list(const struct gbx__workspace* workspace,
                         const char* path, struct gbx__file_list* ret_list,
                         struct gbx_err* err);
+
+/* The same with gbx_list_flags, in the order of a walk: a folder comes before
+ * what is in it. */
+int gbx__workspace_list_entries(const struct gbx__workspace* workspace,
+                                const char* path, unsigned flags,
+                                struct gbx__file_list* ret_list,
+                                struct gbx_err* err);
 
 /* Takes an empty list. */
 void gbx__file_list_done(struct gbx__file_list* list);

@@ -15,8 +15,8 @@
 
 #include "common/fd.h"
 #include "engine/beneath.h"
-#include "engine/walk.h"
 #include "engine/workspace.h"
+#include "engine/writer.h"
 
 /* Whether the last part of `path`, and no part before it, is a symlink. */
 static bool is_symlink(int dir_fd, const char* path) {
@@ -81,6 +81,16 @@ static int fail_folder(const char* path, int sys_errno,
   return gbx_fail(err, code, sys_errno, "folder", "%s%s", what, path);
 }
 
+int gbx__workspace_open_folder(const struct gbx__workspace* workspace,
+                               const char* path, struct gbx_err* err) {
+  char clean[GBX__PATH_SIZE];
+  int result = gbx__beneath_clean(path, true, clean, err);
+  if (result < 0) return result;
+  int fd = gbx__beneath_open(workspace->fd, *clean == '\0' ? "." : clean,
+                             O_PATH | O_DIRECTORY, 0);
+  return fd < 0 ? fail_folder(path, -fd, GBX_E_NOT_FOUND, err) : fd;
+}
+
 /* ---- Reading ------------------------------------------------------------- */
 
 /* Reads to the end, but no more than a byte above `max_bytes`. */
@@ -111,9 +121,8 @@ static int read_all(int fd, size_t first_room, uint64_t max_bytes,
   return 0;
 }
 
-int gbx__workspace_read(const struct gbx__workspace* workspace,
-                        const char* path, uint64_t max_bytes,
-                        uint8_t** ret_bytes, size_t* ret_size,
+int gbx__workspace_open(const struct gbx__workspace* workspace,
+                        const char* path, uint64_t* ret_size,
                         struct gbx_err* err) {
   char clean[GBX__PATH_SIZE];
   int result = gbx__beneath_clean(path, false, clean, err);
@@ -127,7 +136,18 @@ int gbx__workspace_read(const struct gbx__workspace* workspace,
     return gbx_fail(err, GBX_E_IO, errno, "fstat", "%s", clean);
   if (!S_ISREG(st.st_mode))
     return gbx_fail(err, GBX_E_NOT_REGULAR, EINVAL, "read", "%s", clean);
-  uint64_t file_size = (uint64_t)st.st_size;
+  *ret_size = (uint64_t)st.st_size;
+  return fd_steal(&fd);
+}
+
+int gbx__workspace_read(const struct gbx__workspace* workspace,
+                        const char* path, uint64_t max_bytes,
+                        uint8_t** ret_bytes, size_t* ret_size,
+                        struct gbx_err* err) {
+  uint64_t file_size;
+  cleanup_fd int fd = gbx__workspace_open(workspace, path, &file_size, err);
+  if (fd < 0) return fd;
+  int result;
   /* One byte more shows the end without another round. */
   if (file_size > max_bytes)
     result = -EFBIG;
@@ -139,33 +159,25 @@ int gbx__workspace_read(const struct gbx__workspace* workspace,
   if (result == -EFBIG)
     return gbx_fail(err, GBX_E_TOO_LARGE, EFBIG, "read",
                     "more than %llu bytes: %s", (unsigned long long)max_bytes,
-                    clean);
+                    path);
   if (result == -ENOMEM)
-    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "read", "%s", clean);
-  if (result < 0) return gbx_fail(err, GBX_E_IO, -result, "read", "%s", clean);
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "read", "%s", path);
+  if (result < 0) return gbx_fail(err, GBX_E_IO, -result, "read", "%s", path);
   return 0;
 }
 
 /* ---- Writing ------------------------------------------------------------- */
 
-/* One write: what is made belongs to `uid` and `gid` if `gives` is set. */
-struct writer {
-  int workspace_fd;
-  bool gives;
-  uid_t uid;
-  gid_t gid;
-};
-
-static int writer_init(struct writer* writer,
-                       const struct gbx__workspace* workspace,
-                       struct gbx_err* err) {
+int gbx__writer_init(struct gbx__writer* writer,
+                     const struct gbx__workspace* workspace,
+                     struct gbx_err* err) {
   /* Asked anew: the keeper may have given a temporary workspace to the boxes'
    * id since it was prepared. */
   struct stat st;
   if (fstat(workspace->fd, &st) < 0)
     return gbx_fail(err, GBX_E_IO, errno, "fstat", "workspace");
-  *writer = (struct writer){
-      .workspace_fd = workspace->fd,
+  *writer = (struct gbx__writer){
+      .root_fd = workspace->fd,
       .gives = geteuid() == 0 && (st.st_uid != 0 || st.st_gid != getegid()),
       .uid = st.st_uid,
       .gid = st.st_gid};
@@ -201,7 +213,7 @@ static int rename_new(int fd, const char* from, const char* to) {
  * given that. It gains nothing: given is only what is empty and was ours, and
  * an empty folder in a folder of the box is the box's to remove and make again
  * anyway. */
-static int make_given_folder(const struct writer* writer, int fd,
+static int make_given_folder(const struct gbx__writer* writer, int fd,
                              const char* name) {
   char temp_name[GBX__TEMP_NAME_SIZE];
   int result = gbx__temp_name_make(temp_name);
@@ -224,7 +236,8 @@ static int make_given_folder(const struct writer* writer, int fd,
   return result;
 }
 
-static int make_folder(const struct writer* writer, int fd, const char* name) {
+static int make_folder(const struct gbx__writer* writer, int fd,
+                       const char* name) {
   int result = 0;
   if (writer->gives)
     result = make_given_folder(writer, fd, name);
@@ -233,11 +246,10 @@ static int make_folder(const struct writer* writer, int fd, const char* name) {
   return result == -EEXIST ? 0 : result; /* it was made meanwhile */
 }
 
-/* Opens the folder `path` and makes what is missing of it. Returns a descriptor
- * or a negative errno. */
-static int make_folders(const struct writer* writer, const char* path) {
+int gbx__writer_open_folder(const struct gbx__writer* writer,
+                            const char* path) {
   const int flags = O_PATH | O_DIRECTORY;
-  cleanup_fd int fd = gbx__beneath_open(writer->workspace_fd, ".", flags, 0);
+  cleanup_fd int fd = gbx__beneath_open(writer->root_fd, ".", flags, 0);
   for (const char* rest = path; fd >= 0 && *rest != '\0';) {
     char name[NAME_MAX + 1];
     size_t size = strcspn(rest, "/");
@@ -256,10 +268,8 @@ static int make_folders(const struct writer* writer, const char* path) {
   return fd < 0 ? fd : fd_steal(&fd);
 }
 
-/* Opens the folder that `path` lies in, which is made if missing, and finds the
- * name in it. */
-static int open_parent(const struct writer* writer, const char* path,
-                       const char** ret_name, struct gbx_err* err) {
+int gbx__writer_open_parent(const struct gbx__writer* writer, const char* path,
+                            const char** ret_name, struct gbx_err* err) {
   const char* slash = strrchr(path, '/');
   *ret_name = slash == NULL ? path : slash + 1;
   char parent[GBX__PATH_SIZE] = ".";
@@ -267,44 +277,24 @@ static int open_parent(const struct writer* writer, const char* path,
     memcpy(parent, path, (size_t)(slash - path));
     parent[slash - path] = '\0';
   }
-  int fd =
-      gbx__beneath_open(writer->workspace_fd, parent, O_PATH | O_DIRECTORY, 0);
-  if (fd == -ENOENT) fd = make_folders(writer, parent);
+  int fd = gbx__beneath_open(writer->root_fd, parent, O_PATH | O_DIRECTORY, 0);
+  if (fd == -ENOENT) fd = gbx__writer_open_folder(writer, parent);
   if (fd < 0) return fail_folder(path, -fd, GBX_E_NOT_REGULAR, err);
   return fd;
 }
 
-/* Makes the file, complete, under a name of ours. `kept_mode` is that of the
- * file it will replace, or -1. Returns 0 or a negative errno. */
-static int write_temp(const struct writer* writer, int parent_fd,
-                      const char* temp_name, int kept_mode, const void* bytes,
-                      size_t size) {
-  /* What replaces a private file is never readable in between. */
-  cleanup_fd int fd =
-      openat(parent_fd, temp_name,
-             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC,
-             kept_mode < 0 ? 0644 : 0600);
-  if (fd < 0) return -errno;
-  int result = fd_write_all(fd, bytes, size);
-  if (result < 0) return result;
-  if (writer->gives && fchown(fd, writer->uid, writer->gid) < 0) return -errno;
-  if (kept_mode >= 0 && fchmod(fd, (mode_t)kept_mode) < 0) return -errno;
-  /* Network filesystems say here that the disk is full. */
-  if (close(fd_steal(&fd)) < 0 && errno != EINTR) return -errno;
-  return 0;
-}
-
-int gbx__workspace_write(const struct gbx__workspace* workspace,
-                         const char* path, const void* bytes, size_t size,
-                         struct gbx_err* err) {
-  char clean[GBX__PATH_SIZE], temp_name[GBX__TEMP_NAME_SIZE];
-  struct writer writer = {0};
+int gbx__temp_file_open(const struct gbx__workspace* workspace,
+                        const char* path, struct gbx__temp_file* ret_file,
+                        struct gbx_err* err) {
+  char clean[GBX__PATH_SIZE];
+  struct gbx__writer writer;
   const char* name;
   int result = gbx__beneath_clean(path, false, clean, err);
   if (result < 0) return result;
-  result = writer_init(&writer, workspace, err);
+  result = gbx__writer_init(&writer, workspace, err);
   if (result < 0) return result;
-  cleanup_fd int parent_fd = open_parent(&writer, clean, &name, err);
+  cleanup_fd int parent_fd =
+      gbx__writer_open_parent(&writer, clean, &name, err);
   if (parent_fd < 0) return parent_fd;
 
   struct stat st;
@@ -318,80 +308,64 @@ int gbx__workspace_write(const struct gbx__workspace* workspace,
     return gbx_fail(err, GBX_E_IO, errno, "fstatat", "%s", clean);
   }
 
-  result = gbx__temp_name_make(temp_name);
+  struct gbx__temp_file file = {.writer = writer, .kept_mode = kept_mode};
+  result = gbx__temp_name_make(file.temp_name);
   if (result < 0)
     return gbx_fail(err, GBX_E_IO, -result, "getrandom", "%s", clean);
-  result = write_temp(&writer, parent_fd, temp_name, kept_mode, bytes, size);
-  if (result == 0 && renameat(parent_fd, temp_name, parent_fd, name) < 0)
-    result = -errno;
-  if (result == 0) return 0;
-  (void)unlinkat(parent_fd, temp_name, 0); /* the first error counts */
-  return gbx_fail(err, result == -EISDIR ? GBX_E_NOT_REGULAR : GBX_E_IO,
-                  -result, "write", "%s", clean);
-}
-
-/* ---- Listing ------------------------------------------------------------- */
-
-#define MAX_LIST_PATH_BYTES (256u << 20)
-
-static int fill_list(const struct gbx__walk* walk, const char* prefix,
-                     struct gbx__file_list* ret_list, struct gbx_err* err) {
-  size_t prefix_size = strlen(prefix), path_bytes = 0;
-  uint32_t folder;
-  const struct gbx__walk_node* node;
-  for (struct gbx__walk_cursor at = {0};
-       (node = gbx__walk_next(walk, &at, &folder)) != NULL;)
-    path_bytes += prefix_size + gbx__walk_path_size(walk, folder, node) + 1;
-  if (path_bytes > MAX_LIST_PATH_BYTES)
-    return gbx_fail(err, GBX_E_TOO_LARGE, E2BIG, "list",
-                    "%u files with %zu bytes of paths", walk->file_count,
-                    path_bytes);
-  size_t array_bytes = walk->file_count * sizeof *ret_list->files;
-  struct gbx_file_entry* files = malloc(array_bytes + path_bytes);
-  if (files == NULL)
-    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "file list");
-
-  struct gbx_file_entry* file = files;
-  char* path = (char*)files + array_bytes;
-  for (struct gbx__walk_cursor at = {0};
-       (node = gbx__walk_next(walk, &at, &folder)) != NULL;) {
-    *file++ = (struct gbx_file_entry){
-        .path = path, .size = node->size, .mtime_ns = node->mtime_ns};
-    memcpy(path, prefix, prefix_size);
-    gbx__walk_path(walk, folder, node, path + prefix_size);
-    path += prefix_size + gbx__walk_path_size(walk, folder, node) + 1;
-  }
-  *ret_list =
-      (struct gbx__file_list){.files = files, .count = walk->file_count};
+  /* What replaces a private file is never readable in between. */
+  file.fd =
+      openat(parent_fd, file.temp_name,
+             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC,
+             kept_mode < 0 ? 0644 : 0600);
+  if (file.fd < 0) return gbx_fail(err, GBX_E_IO, errno, "write", "%s", clean);
+  file.parent_fd = fd_steal(&parent_fd);
+  memcpy(file.name, name, strlen(name) + 1);
+  *ret_file = file;
   return 0;
 }
 
-int gbx__workspace_list(const struct gbx__workspace* workspace,
-                        const char* path, struct gbx__file_list* ret_list,
-                        struct gbx_err* err) {
-  char prefix[GBX__PATH_SIZE + 1];
-  int result = gbx__beneath_clean(path, true, prefix, err);
-  if (result < 0) return result;
-  cleanup_fd int fd = gbx__beneath_open(
-      workspace->fd, *prefix == '\0' ? "." : prefix, O_PATH | O_DIRECTORY, 0);
-  if (fd < 0) return fail_folder(path, -fd, GBX_E_NOT_FOUND, err);
-  size_t prefix_size = strlen(prefix);
-  if (prefix_size > 0) memcpy(prefix + prefix_size++, "/", 2);
-
-  struct gbx__walk walk;
-  result = gbx__walk_init(&walk, fd, prefix_size, err);
-  if (result < 0) return result;
-  if (walk.folders[0].unreadable)
-    result = gbx_fail(err, GBX_E_IO, EACCES, "list", "%s", path);
-  else if (walk.file_count == 0)
-    *ret_list = (struct gbx__file_list){0};
-  else
-    result = fill_list(&walk, prefix, ret_list, err);
-  gbx__walk_done(&walk);
-  return result;
+int gbx__temp_file_write(struct gbx__temp_file* file, const void* bytes,
+                         size_t size, struct gbx_err* err) {
+  int result = fd_write_all(file->fd, bytes, size);
+  if (result == 0) return 0;
+  return gbx_fail(err, GBX_E_IO, -result, "write", "%s", file->name);
 }
 
-void gbx__file_list_done(struct gbx__file_list* list) {
-  free(list->files);
-  *list = (struct gbx__file_list){0};
+/* Returns 0 or a negative errno. */
+static int finish_temp_file(struct gbx__temp_file* file) {
+  const struct gbx__writer* writer = &file->writer;
+  if (writer->gives && fchown(file->fd, writer->uid, writer->gid) < 0)
+    return -errno;
+  if (file->kept_mode >= 0 && fchmod(file->fd, (mode_t)file->kept_mode) < 0)
+    return -errno;
+  /* Network filesystems say here that the disk is full. */
+  if (close(fd_steal(&file->fd)) < 0 && errno != EINTR) return -errno;
+  int parent_fd = file->parent_fd;
+  return renameat(parent_fd, file->temp_name, parent_fd, file->name) < 0
+             ? -errno
+             : 0;
+}
+
+int gbx__temp_file_close(struct gbx__temp_file* file, bool keep,
+                         struct gbx_err* err) {
+  int result = keep ? finish_temp_file(file) : 0;
+  if (!keep || result < 0)
+    (void)unlinkat(file->parent_fd, file->temp_name, 0); /* the error counts */
+  fd_close(&file->fd);
+  fd_close(&file->parent_fd);
+  if (result == 0) return 0;
+  return gbx_fail(err, result == -EISDIR ? GBX_E_NOT_REGULAR : GBX_E_IO,
+                  -result, "write", "%s", file->name);
+}
+
+int gbx__workspace_write(const struct gbx__workspace* workspace,
+                         const char* path, const void* bytes, size_t size,
+                         struct gbx_err* err) {
+  struct gbx__temp_file file;
+  int result = gbx__temp_file_open(workspace, path, &file, err);
+  if (result < 0) return result;
+  result = gbx__temp_file_write(&file, bytes, size, err);
+  if (result == 0) return gbx__temp_file_close(&file, true, err);
+  (void)gbx__temp_file_close(&file, false, NULL); /* it cannot fail */
+  return result;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sources: src/engine/workspace.c src/engine/workspace_files.c
+ * src/engine/workspace_list.c src/engine/workspace_paths.c
+ * src/engine/tree_out.c src/engine/tree_in.c
  * src/engine/changes.c src/engine/walk.c src/engine/beneath.c
  * src/common/remove_tree.c src/common/error.c src/common/fd.c libs: -lpthread
  */
@@ -12,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "engine/changes.h"
+#include "engine/tree.h"
 #include "engine/workspace.h"
 #include "scratch.h"
 
@@ -112,6 +115,35 @@ static void write_once(const char* path, unsigned* good) {
   if (gbx__workspace_write(&ws, path, "box", 3, NULL) == 0) ++*good;
 }
 
+/* Everything else that takes a path. What it does to the names in `d` is
+ * undone.
+ */
+static void change_once(unsigned* good) {
+  struct gbx_file_entry entry;
+  if (gbx__workspace_stat(&ws, "d/only-here", &entry, NULL) == 0)
+    EXPECT(!"only the canary has it");
+  if (gbx__workspace_mkdir(&ws, "d/made/below", NULL) == 0) ++*good;
+  if (gbx__workspace_rename(&ws, "d/file", "d/moved", NULL) == 0) ++*good;
+  if (gbx__workspace_rename(&ws, "d/moved", "d/file", NULL) == 0) ++*good;
+  if (gbx__workspace_remove_entry(&ws, "d/made", true, NULL) == 0) ++*good;
+  (void)gbx__workspace_remove_entry(&ws, "d/only-here", true, NULL);
+}
+
+/* A snapshot's walk. */
+static void pack_once(unsigned* good) {
+  static uint8_t bytes[64 << 10];
+  const struct gbx__tree_out_options options = {.contents = true};
+  struct gbx__tree_out* tree;
+  size_t size;
+  if (gbx__tree_out_new(&ws, "", &options, &tree, NULL) < 0) return;
+  while (gbx__tree_out_read(tree, bytes, sizeof bytes, &size, NULL) == 0 &&
+         size > 0) {
+    EXPECT(memmem(bytes, size, "only-here", 9) == NULL);
+    ++*good;
+  }
+  gbx__tree_out_free(tree);
+}
+
 static void scan_once(void) {
   struct gbx__index* index;
   struct gbx_changed_file* files;
@@ -146,7 +178,11 @@ static void test_folder(void) {
     write_once(path, &writes);
     list_once("d", &lists);
     list_once("", &lists);
-    if (i % 10 == 0) scan_once();
+    if (i % 10 == 0) {
+      change_once(&writes);
+      pack_once(&lists);
+      scan_once();
+    }
     if (naive_read_hits("d/file")) naive_hits++;
   }
   race_over = true;
@@ -260,6 +296,71 @@ static void test_given_folders(void) {
   close_ws();
 }
 
+/* Puts the symlink in the place of what a restore is about to fill. */
+static void* swap_hidden(void* unused) {
+  (void)unused;
+  DIR* dir = fdopendir(openat(ws.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  MUST(dir != NULL);
+  while (!race_over) {
+    rewinddir(dir);
+    for (struct dirent* entry; (entry = readdir(dir)) != NULL;) {
+      char path[300];
+      (void)snprintf(path, sizeof path, "%s/d", entry->d_name);
+      if (is_temporary(entry->d_name) &&
+          renameat2(ws.fd, path, ws.fd, "link", RENAME_EXCHANGE) == 0)
+        swap_count++;
+    }
+  }
+  MUST(closedir(dir) == 0);
+  return NULL;
+}
+
+static size_t put_head(uint8_t* at, enum gbx_file_type type, const char* path,
+                       uint64_t size) {
+  struct gbx_tree_head head = {.type = type,
+                               .mode = 0755,
+                               .path_size = (uint32_t)strlen(path),
+                               .size = size};
+  memcpy(at, &head, sizeof head);
+  memcpy(at + sizeof head, path, head.path_size);
+  return sizeof head + head.path_size;
+}
+
+static void test_restore(void) {
+  open_ws();
+  put(ws.fd, "old", "old");
+  pthread_t thread;
+  MUST(pthread_create(&thread, NULL, swap_hidden, NULL) == 0);
+  unsigned restored = 0, failed = 0;
+  for (int i = 0; i < rounds / 10; i++) {
+    uint8_t bytes[4096];
+    struct gbx__tree_in* tree;
+    MUST(gbx__tree_in_new(&ws, &tree, NULL) == 0);
+    size_t size = put_head(bytes, GBX_FOLDER, "d", 0);
+    bool good = gbx__tree_in_write(tree, bytes, size, NULL) == 0;
+    for (int j = 0; good && j < 10; j++) {
+      char path[64];
+      (void)snprintf(path, sizeof path, "d/%d/file", j);
+      size = put_head(bytes, GBX_FILE, path, 3);
+      memcpy(bytes + size, "box", 3);
+      good = gbx__tree_in_write(tree, bytes, size + 3, NULL) == 0;
+    }
+    good = gbx__tree_in_free(tree, good, NULL) == 0 && good;
+    if (good)
+      restored++;
+    else
+      failed++;
+    (void)gbx_remove_tree(ws.fd, "link", NULL);
+    (void)symlinkat("../canary", ws.fd, "link");
+  }
+  race_over = true;
+  MUST(pthread_join(thread, NULL) == 0);
+  printf("# %u swaps; %u restores went well, %u failed\n", swap_count, restored,
+         failed);
+  EXPECT(swap_count > 0);
+  close_ws();
+}
+
 int main(void) {
   scratch_open();
   run_test(
@@ -272,6 +373,8 @@ int main(void) {
       test_file);
   run_test("WS-04 a folder put in the place of a new one is not given away",
            test_given_folders);
+  run_test("WS-04 a restore is not led out of the folder that it fills",
+           test_restore);
   scratch_close();
   return done();
 }

@@ -122,6 +122,11 @@ describe('index.d.ts says what lib/ does', () => {
       KernelOptions: 'sandbox.kernel()',
       CellOptions: 'kernel.runCode()',
       ReadFileOptions: 'sandbox.readFile()',
+      ReadStreamOptions: 'sandbox.createReadStream()',
+      WriteStreamOptions: 'sandbox.createWriteStream()',
+      ListFilesOptions: 'sandbox.listFiles()',
+      RmOptions: 'sandbox.rm()',
+      ArchiveOptions: 'sandbox.snapshot()',
       OneShotOptions: 'runCode()',
     };
     for (const [type, place] of Object.entries(places)) {

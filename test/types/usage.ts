@@ -2,21 +2,30 @@
 
 // Compiled, not run, with --strict in each module mode: see types.test.js.
 
+import { Readable, type Writable } from 'node:stream';
 import api, {
+  type ArchiveInfo,
+  type ArchiveOptions,
   type BlockedCall,
   type CellOptions,
   type CodeError,
+  type EntryInfo,
+  type EntryType,
   ExecutionResult,
+  type FileData,
   type FileInfo,
   isSupported,
   Kernel,
   type KernelOptions,
   type Language,
   type LimitForce,
+  type ListFilesOptions,
   MountRefused,
   type OneShotOptions,
   type PerCallOptions,
+  type ReadStreamOptions,
   Result,
+  type RmOptions,
   runCode,
   Sandbox,
   SandboxError,
@@ -24,7 +33,13 @@ import api, {
   type SandboxFault,
   type SandboxFaultType,
   type SandboxOptions,
+  type SkippedEntry,
+  type SnapshotInfo,
   version,
+  type Watcher,
+  type WorkspaceChange,
+  type WorkspaceFile,
+  type WorkspacePath,
   withSandbox,
 } from 'glovebox';
 
@@ -112,8 +127,52 @@ export async function session(options: SandboxOptions): Promise<void> {
   isType<typeof text, string>(true);
   isType<typeof hex, string>(true);
   const [first] = await sandbox.listFiles('sub');
-  console.log(first?.mtimeMs, first?.path, first?.size);
+  console.log(first?.mtimeMs, first?.path, first?.size, first?.pathBuffer);
+  await files(sandbox);
   await sandbox[Symbol.asyncDispose]();
+}
+
+async function files(sandbox: Sandbox): Promise<void> {
+  const path: WorkspacePath = Buffer.from('a');
+  const data: FileData = Readable.from(['a']);
+  await sandbox.writeFile(path, data);
+  await sandbox.writeFile(
+    'b',
+    (async function* () {
+      yield 'b';
+    })(),
+  );
+  // @ts-expect-error: an array is no stream
+  await sandbox.writeFile('b', [1]);
+  const range: ReadStreamOptions = { start: 1, end: 2, encoding: 'hex' };
+  const source: Readable = sandbox.createReadStream(path, range);
+  const sink: Writable = sandbox.createWriteStream('c', { highWaterMark: 1 });
+  source.pipe(sink);
+  const options: ListFilesOptions = { all: true, recursive: false };
+  const listed: WorkspaceFile[] = await sandbox.listFiles(options);
+  const below: WorkspaceFile[] = await sandbox.listFiles('d', options);
+  const type: EntryType | undefined = [...listed, ...below][0]?.type;
+  const info: EntryInfo = await sandbox.stat(path);
+  const there: boolean = await sandbox.exists(path);
+  console.log(type, info.type, info.size, info.mode, info.mtimeMs, there);
+  await sandbox.mkdir('e/f');
+  await sandbox.rename('e', path);
+  const removal: RmOptions = { recursive: true, force: true };
+  await sandbox.rm('e', removal);
+  // @ts-expect-error: no such option
+  await sandbox.rm('e', { recurse: true });
+  const watcher: Watcher = await sandbox.watch('d');
+  for await (const event of watcher) {
+    const change: WorkspaceChange = event;
+    isType<typeof change.type, 'file' | 'directory'>(true);
+    console.log(change.change, change.path, change.pathBuffer);
+  }
+  await watcher.close();
+  const bound: ArchiveOptions = { maxBytes: 1 };
+  const saved: SnapshotInfo = await sandbox.snapshot('/tmp/a.tar.gz', bound);
+  const skipped: SkippedEntry | undefined = saved.skipped[0];
+  const restored: ArchiveInfo = await sandbox.restore('/tmp/a.tar.gz');
+  console.log(skipped?.path, skipped?.reason, restored.bytes, restored.links);
 }
 
 export async function kernel(sandbox: Sandbox): Promise<void> {

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// An archive into a workspace. It is read once, in pieces: what is checked and
+// what is unpacked are the same bytes. The engine keeps it aside until the last
+// of them was right.
+
+const fs = require('node:fs');
+const path = require('node:path');
+const { createGunzip } = require('node:zlib');
+const { SandboxError, toSandboxError } = require('../errors.js');
+const { FileReadStream } = require('../file-streams.js');
+const { uses } = require('../files.js');
+const { workspacePath } = require('../workspace-path.js');
+const { hostFileError, isInside } = require('./host-file.js');
+const { TarReader, archiveError } = require('./tar-reader.js');
+
+const { O_RDONLY, O_NONBLOCK, O_NOCTTY } = fs.constants;
+
+// Small heads go to the engine together.
+const batchBytes = 2 ** 18;
+
+/** A stream of the archive. One in the workspace is a box's, as all there is. */
+async function openArchive(session, src) {
+  const real = await fs.promises.realpath(path.dirname(src));
+  const { workspace } = session.info;
+  if (isInside(workspace, real)) {
+    const inside = path.join(real, path.basename(src));
+    const name = path.relative(workspace, inside);
+    const bytes = workspacePath(name);
+    return new FileReadStream(session, name, bytes, {
+      start: 0,
+      end: Number.POSITIVE_INFINITY,
+      highWaterMark: batchBytes,
+    });
+  }
+  const handle = await fs.promises.open(src, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!(await handle.stat()).isFile()) {
+    await handle.close();
+    throw new SandboxError(`${JSON.stringify(src)} is no file`, {
+      code: 'ERR_SANDBOX_NOT_REGULAR',
+      option: 'src',
+    });
+  }
+  return handle.createReadStream({ highWaterMark: batchBytes });
+}
+
+/** Hands what comes in to the engine, small things together. */
+class Batches {
+  #file;
+  #parts = [];
+  #size = 0;
+
+  constructor(file) {
+    this.#file = file;
+  }
+
+  async add(part) {
+    this.#parts.push(part);
+    this.#size += part.length;
+    if (this.#size >= batchBytes) await this.flush();
+  }
+
+  async flush() {
+    if (this.#size === 0) return;
+    const batch = Buffer.concat(this.#parts);
+    this.#parts = [];
+    this.#size = 0;
+    await this.#file.write(batch);
+  }
+}
+
+// Not by pipeline(): of what the last part throws that tells only that the parts
+// before it were aborted.
+async function* decompress(archive) {
+  const gunzip = createGunzip();
+  archive.on('error', (error) => gunzip.destroy(error));
+  archive.pipe(gunzip);
+  try {
+    yield* gunzip;
+  } finally {
+    gunzip.destroy();
+    archive.destroy();
+  }
+}
+
+async function unpack(archive, file, options) {
+  const reader = new TarReader(options);
+  const batches = new Batches(file);
+  for await (const piece of decompress(archive)) {
+    for (const part of reader.read(piece)) await batches.add(part);
+  }
+  reader.end();
+  await batches.flush();
+  return reader.counts;
+}
+
+// What zlib and the engine say of an archive.
+function restoreError(error, src) {
+  if (typeof error?.code === 'string' && error.code.startsWith('Z_')) {
+    return archiveError(`it is no whole gzip file (${error.message})`);
+  }
+  return hostFileError(error, src);
+}
+
+async function restore(session, src, options) {
+  let archive;
+  let file;
+  try {
+    archive = await openArchive(session, src);
+    file = await session.openFile(uses.unpack, Buffer.alloc(0));
+    const info = await unpack(archive, file, options);
+    const whole = file;
+    file = undefined;
+    await whole.close(true);
+    return info;
+  } catch (error) {
+    const call = `restore(${JSON.stringify(src)})`;
+    throw toSandboxError(restoreError(error, src), call);
+  } finally {
+    archive?.destroy(); // It has not begun, maybe.
+    await file?.close(false).catch(() => {});
+  }
+}
+
+module.exports = { restore };

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// A workspace into a file of the host: the engine's tree, as tar, as gzip, piece
+// by piece. The archive gets its name when it is whole.
+
+const { randomBytes } = require('node:crypto');
+const fs = require('node:fs');
+const path = require('node:path');
+const { pipeline } = require('node:stream/promises');
+const { constants, createGzip } = require('node:zlib');
+const { SandboxError, toSandboxError } = require('../errors.js');
+const { uses } = require('../files.js');
+const { named } = require('../workspace-path.js');
+const { hostFileError, isInside } = require('./host-file.js');
+const { maxFileBytes, maxMembers, nameProblem, targetProblem } =
+  require('./rules.js');
+const { padding, tarEnd, tarHeader } = require('./tar-writer.js');
+const { readTree, types } = require('./tree.js');
+
+const pieceBytes = 2 ** 20;
+// What else there is in a workspace has no name in an archive.
+const typeNames = { [types.file]: 'file', [types.folder]: 'folder' };
+
+async function* readPieces(file) {
+  for (;;) {
+    const piece = await file.read(0, pieceBytes);
+    if (piece.length === 0) return;
+    yield piece;
+  }
+}
+
+const { S_IFMT, S_IFIFO, S_IFCHR, S_IFBLK, S_IFSOCK } = fs.constants;
+const kindsByMode = new Map([
+  [S_IFIFO, 'a fifo'],
+  [S_IFCHR, 'a device'],
+  [S_IFBLK, 'a device'],
+  [S_IFSOCK, 'a socket'],
+]);
+
+/** Why an entry is not in the archive; undefined if it is. */
+function skipReason({ type, mode }, name, target) {
+  if (type === types.other) {
+    return kindsByMode.get(mode & S_IFMT) ?? 'something mounted there';
+  }
+  const problem =
+    nameProblem(name) ??
+    (type === types.symlink ? targetProblem(name, target) : undefined);
+  return problem?.replace(/^it is /, '');
+}
+
+class Writer {
+  info = { files: 0, folders: 0, links: 0, bytes: 0, skipped: [] };
+
+  #maxBytes;
+  #names = new Map(); // of files with several names, the first, by inode
+  #skippedFolder; // with "/" at its end
+  #members = 0;
+  #isSkipping = false; // the bytes of a file that is left out
+
+  constructor({ maxBytes }) {
+    this.#maxBytes = maxBytes;
+  }
+
+  async *write(tree) {
+    let size = 0;
+    let left = 0;
+    for await (const { head, data } of tree) {
+      if (data) {
+        if (this.#isSkipping) continue;
+        yield data;
+        left -= data.length;
+        if (left === 0 && padding(size).length > 0) yield padding(size);
+        continue;
+      }
+      const member = this.#toMember(head);
+      // Bytes that another name of the file brought already, too.
+      this.#isSkipping = member?.type !== 'file';
+      if (!member) continue;
+      size = left = member.type === 'file' ? member.size : 0;
+      yield tarHeader(member);
+    }
+    yield tarEnd;
+  }
+
+  #toMember(head) {
+    const { info } = this;
+    const name = head.path.latin1Slice();
+    if (this.#skippedFolder && name.startsWith(this.#skippedFolder)) {
+      return undefined;
+    }
+    const reason = skipReason(head, name, head.target.latin1Slice());
+    if (reason) {
+      if (head.type === types.folder) this.#skippedFolder = `${name}/`;
+      info.skipped.push(named(Buffer.from(head.path), { reason }));
+      return undefined;
+    }
+    if (++this.#members > maxMembers) {
+      throw tooLarge(`more than ${maxMembers} files and folders`, head.path);
+    }
+    const first = head.link === 0n ? undefined : this.#names.get(head.link);
+    if (first) {
+      info.links++;
+      return { ...head, type: 'link', target: first };
+    }
+    if (head.link !== 0n) this.#names.set(head.link, Buffer.from(head.path));
+    if (head.type === types.symlink) {
+      info.links++;
+      return { ...head, type: 'symlink' };
+    }
+    if (head.type === types.folder) info.folders++;
+    else this.#countFile(head);
+    return { ...head, type: typeNames[head.type] };
+  }
+
+  #countFile({ path: filePath, size }) {
+    this.info.files++;
+    this.info.bytes += size;
+    if (size > maxFileBytes) {
+      throw tooLarge(
+        `a file of more than ${maxFileBytes} bytes, which is the most that an archive can hold`,
+        filePath,
+      );
+    }
+    if (this.info.bytes > this.#maxBytes) {
+      throw tooLarge(`more than maxBytes, ${this.#maxBytes}`, filePath);
+    }
+  }
+}
+
+function tooLarge(what, filePath) {
+  return new SandboxError(
+    `The workspace has ${what}: at ${JSON.stringify(filePath.toString())}`,
+    { code: 'ERR_SANDBOX_TOO_LARGE', member: filePath.toString() },
+  );
+}
+
+/** Where the archive may go. Throws for what it would harm. */
+async function checkDestination(workspace, dest) {
+  const folder = await fs.promises.realpath(path.dirname(dest));
+  // Code in a box could put a link there, and the next archive would hold this.
+  if (isInside(workspace, folder)) {
+    throw new SandboxError(
+      `${JSON.stringify(dest)} lies in the workspace: name a file elsewhere`,
+      { code: 'ERR_SANDBOX_PATH', option: 'dest' },
+    );
+  }
+  const known = await fs.promises.lstat(dest).catch(() => undefined);
+  if (known && !known.isFile() && !known.isSymbolicLink()) {
+    throw new SandboxError(
+      `${JSON.stringify(dest)} is there already and is no file`,
+      { code: 'ERR_SANDBOX_EXISTS', option: 'dest' },
+    );
+  }
+  return path.join(folder, path.basename(dest));
+}
+
+async function snapshot(session, dest, options) {
+  const call = `snapshot(${JSON.stringify(dest)})`;
+  let temporary;
+  let file;
+  try {
+    const target = await checkDestination(session.info.workspace, dest);
+    temporary = `${target}.${randomBytes(8).toString('hex')}.tmp`;
+    const output = await fs.promises.open(temporary, 'wx', 0o666);
+    const stream = output.createWriteStream();
+    const writer = new Writer(options);
+    try {
+      file = await session.openFile(uses.pack, Buffer.alloc(0));
+      await pipeline(
+        writer.write(readTree(readPieces(file))),
+        // A checkpoint is made more often than it is kept.
+        createGzip({ level: constants.Z_BEST_SPEED, chunkSize: 2 ** 16 }),
+        stream,
+      );
+    } finally {
+      stream.destroy();
+      await output.close().catch(() => {}); // The stream did that, mostly.
+    }
+    await fs.promises.rename(temporary, target);
+    temporary = undefined;
+    return writer.info;
+  } catch (error) {
+    if (temporary) await fs.promises.rm(temporary, { force: true });
+    throw toSandboxError(hostFileError(error, dest), call);
+  } finally {
+    await file?.close(false).catch(() => {}); // With the sandbox it is closed.
+  }
+}
+
+module.exports = { snapshot };
