@@ -14,6 +14,7 @@ const { runCode, withSandbox } = require('..');
 const { bwrapArgv, compileTimer, timeCommand } = require('./lib/commands.js');
 const { describeMachine } = require('./lib/machine.js');
 const { summarize, takeRounds, timeFunction } = require('./lib/measure.js');
+const { formatTrees, measureTrees } = require('./lib/trees.js');
 
 const pauseMs = 50;
 const burst = 100;
@@ -22,6 +23,11 @@ const burst = 100;
 const counts = {
   full: { rounds: 10, paced: 6, backToBack: 20, ofBurst: 1 },
   quick: { rounds: 2, paced: 3, backToBack: 10, ofBurst: 1 },
+};
+
+const trees = {
+  full: { sizes: [100, 10_000, 100_000], rounds: 5, samples: 2 },
+  quick: { sizes: [100, 10_000], rounds: 1, samples: 2 },
 };
 
 const names = {
@@ -171,7 +177,10 @@ async function main() {
     };
   });
 
-  console.log(formatTable(report.rows));
+  report.trees = await measureTrees(values.quick ? trees.quick : trees.full);
+
+  console.log(`${formatTable(report.rows)}\n`);
+  console.log(formatTrees(report.trees));
   console.log(
     `\nMeasured on ${Object.entries(report.machine)
       .map(([key, value]) => `${key} ${value}`)

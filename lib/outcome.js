@@ -112,6 +112,7 @@ function commonFacts(native, frames) {
       native.stdoutTruncated ||
       native.stderrTruncated ||
       native.framesTruncated ||
+      native.filesTruncated ||
       frames.isTruncated,
     usage: { cpuMs: null, wallMs: durationMs, maxMemoryBytes: null },
     blocked: blockedCalls(native),

@@ -75,6 +75,7 @@ struct RunResultCopy {
   std::string fault_syscall;
   struct gbx_err exec = {};
   bool frames_truncated = false;
+  bool files_truncated = false;
   uint64_t duration_us = 0;
   uint64_t max_memory_bytes = 0;
   uint64_t cpu_us = 0;
@@ -93,6 +94,7 @@ struct CellResultCopy {
   std::string fault_syscall;
   BlockedCopy blocked;
   bool frames_truncated = false;
+  bool files_truncated = false;
   uint64_t duration_us = 0;
   std::vector<FileCopy> files;
 

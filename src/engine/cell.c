@@ -32,6 +32,7 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
       .duration_us = (run->cell_end_ns - run->cell_start_ns) / 1000,
       .files = run->files,
       .file_count = run->file_count,
+      .files_truncated = run->files_truncated,
   };
   gbx__run_name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
   if (run->events.on_cell != NULL)

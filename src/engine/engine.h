@@ -204,6 +204,7 @@ struct gbx_run_result {
   struct gbx_blocked blocked;
   const struct gbx_changed_file* files;
   size_t file_count;
+  bool files_truncated; /* there are too many to be compared */
 };
 
 struct gbx_cell_result {
@@ -216,6 +217,7 @@ struct gbx_cell_result {
   uint64_t duration_us;
   const struct gbx_changed_file* files;
   size_t file_count;
+  bool files_truncated; /* there are too many to be compared */
 };
 
 /* Frame types of the driver's control socket (docs/protocol.md). */

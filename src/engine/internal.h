@@ -393,6 +393,7 @@ struct gbx_run {
   struct gbx__index* before;
   struct gbx_changed_file* files;
   size_t file_count;
+  bool files_truncated;
   struct gbx__work scan;
   bool scanning;  /* a worker has this run: it must not be freed */
   bool comparing; /* the scan is the one after, not the one before */

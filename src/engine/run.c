@@ -288,6 +288,7 @@ void gbx__run_conclude(struct gbx_run* run) {
       .blocked = gbx__trace_view(run),
       .files = run->files,
       .file_count = run->file_count,
+      .files_truncated = run->files_truncated,
   };
   fill_exit(run, &result);
   gbx__run_name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
@@ -309,7 +310,11 @@ static void scan(struct gbx__work* work) {
   /* A workspace that cannot be read has no changed files; the code may have
    * made it so, and its result is still due. */
   struct gbx__index* index = NULL;
-  if (gbx__index_scan(&run->session->workspace, &index, NULL) < 0) return;
+  struct gbx_err err = {0};
+  if (gbx__index_scan(&run->session->workspace, &index, &err) < 0) {
+    run->files_truncated = err.code == GBX_E_TOO_LARGE;
+    return;
+  }
   if (!run->comparing) {
     gbx__index_settle(&run->session->workspace, index);
     run->before = index;
@@ -317,7 +322,8 @@ static void scan(struct gbx__work* work) {
   }
   if (run->before != NULL)
     (void)gbx__index_diff(run->before, index, &run->files, &run->file_count,
-                          NULL);
+                          &err);
+  if (err.code == GBX_E_TOO_LARGE) run->files_truncated = true;
   gbx__index_free(index);
 }
 
@@ -328,6 +334,7 @@ void gbx__run_start_scan(struct gbx_run* run, bool compare,
   if (!compare) {
     gbx__index_free(run->before);
     run->before = NULL;
+    run->files_truncated = false;
   }
   run->scan.work = scan;
   run->scan.done = done;

@@ -46,6 +46,61 @@ os.remove('b.txt'); os.rename('c.txt', 'd.txt')`);
   assert.deepEqual(await paths(sandbox), ['a.txt', 'd.txt']);
 });
 
+test('P22 every change is found among 20,000 files, and none that was not made', async (t) => {
+  const workspace = makeFolder(t);
+  for (let i = 0; i < 20_000; i++) {
+    const folder = path.join(workspace, `d${i % 100}`);
+    if (i < 100) fs.mkdirSync(folder);
+    fs.writeFileSync(path.join(folder, `f${i}`), 'text');
+  }
+  const sandbox = await open(t, { workspace });
+  const quiet = await sandbox.run(['true']);
+  assert.deepEqual([quiet.files, quiet.deletedFiles], [[], []]);
+  const result = await sandbox.runCode(`import os
+for name in ('d0/f0', 'd99/f19999'):
+    s = os.stat(name); open(name, 'w').write('TEXT')
+    os.utime(name, ns=(s.st_atime_ns, s.st_mtime_ns))
+os.rename('d1/f1', 'd2/moved'); os.rename('d3', 'd1/d3')
+os.remove('d4/f4'); os.mkdir('empty'); open('d5/new', 'w')
+os.truncate('d6/f6', 1); os.chmod('d7/f7', 0o600)
+open('d8/f8', 'r').read()`);
+  const moved = fs.readdirSync(path.join(workspace, 'd1', 'd3')).sort();
+  assert.equal(moved.length, 200);
+  const created = [
+    ...moved.map((name) => `d1/d3/${name}`),
+    'd2/moved',
+    'd5/new',
+  ];
+  const modified = ['d0/f0', 'd6/f6', 'd7/f7', 'd99/f19999'];
+  const named = (change) =>
+    result.files
+      .filter((file) => file.change === change)
+      .map((file) => file.path);
+  assert.deepEqual(named('created').sort(), created.sort());
+  assert.deepEqual(named('modified').sort(), modified);
+  assert.deepEqual(
+    result.deletedFiles.sort(),
+    [...moved.map((name) => `d3/${name}`), 'd1/f1', 'd4/f4'].sort(),
+  );
+  assert.equal(result.truncated, false);
+});
+
+test('P22 a change by a mapping, a hard link or a swap of two files is seen', async (t) => {
+  const sandbox = await open(t);
+  for (const name of ['mapped', 'linked', 'x', 'y']) {
+    await sandbox.writeFile(name, name.padEnd(100, '.'));
+  }
+  const result = await sandbox.runCode(`import ctypes, mmap, os
+with open('mapped', 'r+') as f, mmap.mmap(f.fileno(), 0) as m: m[0:1] = b'M'
+os.link('linked', 'other'); open('other', 'r+').write('L'); os.remove('other')
+ctypes.CDLL(None).renameat2(-100, b'x', -100, b'y', 2)`);
+  assert.deepEqual(
+    result.files.map((file) => `${file.path} ${file.change}`),
+    ['linked modified', 'mapped modified', 'x modified', 'y modified'],
+  );
+  assert.deepEqual(result.deletedFiles, []);
+});
+
 // ---- P23 -------------------------------------------------------------------
 
 test('P23 odd file names and binary content survive', async (t) => {

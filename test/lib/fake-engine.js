@@ -160,6 +160,7 @@ function commonResult() {
     faultSyscall: '',
     blocked: null,
     framesTruncated: false,
+    filesTruncated: false,
     durationUs: 1500,
     files: [],
   };

@@ -229,6 +229,7 @@ describe('ExecutionResult', () => {
       'stdoutTruncated',
       'stderrTruncated',
       'framesTruncated',
+      'filesTruncated',
     ]) {
       assert.equal(run({ [name]: true }).truncated, true);
     }
