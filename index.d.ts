@@ -641,7 +641,10 @@ export class ExecutionResult {
   deletedFiles: string[];
   /** Rich results: display(), figures, the last expression. At most 1000. */
   results: Result[];
-  /** Whether output or results were dropped for being too many. */
+  /**
+   * Whether output or results were dropped for being too many, or `files` is
+   * empty because the workspace has more than a million.
+   */
   truncated: boolean;
   /** `exitCode` is 0 and `fault` is null. */
   success: boolean;

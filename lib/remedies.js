@@ -431,8 +431,8 @@ const rules = [
     codes: ['TOO_LARGE'],
     steps: /walk|changed files/,
     diagnose: fixed(
-      'Use fewer, or `trackFiles: false`.',
-      'The workspace holds more files than can be compared.',
+      'Use fewer, or one folder at a time.',
+      'The workspace holds more files than can be looked through.',
     ),
   },
   {

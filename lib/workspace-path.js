@@ -70,23 +70,19 @@ function checkPath(bytes, shown) {
 }
 
 /**
- * The properties that tell a name: `path`, and where that is not UTF-8, so that
- * the text has lost something, also `pathBuffer` (not in JSON).
+ * An entry with its name, a string or bytes, before its other properties: `path`,
+ * and where the bytes are not UTF-8, so that the text has lost something, also
+ * `pathBuffer` (not in JSON).
  */
-function nameOf(bytes) {
-  const path = bytes.toString();
-  if (!path.includes('\ufffd') || Buffer.from(path).equals(bytes)) {
-    return { path };
-  }
-  return Object.defineProperty({ path }, 'pathBuffer', {
-    value: bytes,
+function named(name, facts) {
+  const path = name.toString();
+  const entry = { path, ...facts };
+  if (name === path) return entry;
+  if (!path.includes('\ufffd') || Buffer.from(path).equals(name)) return entry;
+  return Object.defineProperty(entry, 'pathBuffer', {
+    value: name,
     enumerable: false,
   });
-}
-
-/** `entry` with its name before its other properties. */
-function named(bytes, facts) {
-  return Object.assign(nameOf(bytes), facts);
 }
 
 module.exports = { maxPathBytes, named, showPath, workspacePath };

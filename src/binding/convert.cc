@@ -108,6 +108,7 @@ bool RunResultCopy::Copy(const struct gbx_run_result* result) {
   fault_syscall = result->fault_syscall;
   exec = result->exec;
   frames_truncated = result->frames_truncated;
+  files_truncated = result->files_truncated;
   duration_us = result->duration_us;
   max_memory_bytes = result->max_memory_bytes;
   cpu_us = result->cpu_us;
@@ -120,6 +121,7 @@ bool CellResultCopy::Copy(const struct gbx_cell_result* result) {
   fault = result->fault;
   fault_syscall = result->fault_syscall;
   frames_truncated = result->frames_truncated;
+  files_truncated = result->files_truncated;
   duration_us = result->duration_us;
   blocked = CopyBlocked(result->blocked);
   has_done = result->done.data != nullptr;
@@ -134,7 +136,30 @@ static Napi::Value NumberToJs(Napi::Env env, uint64_t number) {
   return Napi::Number::New(env, static_cast<double>(number));
 }
 
+/* Whether it is UTF-8 in its one right form: no surrogates, nothing longer than
+ * it has to be. */
+static bool IsUtf8(const std::string& text) {
+  const auto* at = reinterpret_cast<const unsigned char*>(text.data());
+  const unsigned char* end = at + text.size();
+  while (at < end) {
+    unsigned char first = *at++;
+    if (first < 0x80) continue;
+    int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+    if (first < 0xc2 || first > 0xf4 || end - at < more) return false;
+    unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (*at < low || *at > high) return false;
+    for (at++; more > 1; more--, at++) {
+      if ((*at & 0xc0) != 0x80) return false;
+    }
+  }
+  return true;
+}
+
+/* A string, or the bytes of what is none. A list may have a hundred thousand,
+ * and Buffers cost many times as much. */
 static Napi::Value PathToJs(Napi::Env env, const std::string& path) {
+  if (IsUtf8(path)) return Napi::String::New(env, path);
   return Napi::Buffer<char>::Copy(env, path.data(), path.size());
 }
 
@@ -268,6 +293,8 @@ static Napi::Object ResultToJs(Napi::Env env, Result* result) {
   object.Set("blocked", BlockedToJs(env, result->blocked));
   object.Set("framesTruncated",
              Napi::Boolean::New(env, result->frames_truncated));
+  object.Set("filesTruncated",
+             Napi::Boolean::New(env, result->files_truncated));
   object.Set("durationUs", NumberToJs(env, result->duration_us));
   object.Set("files", ChangedFilesToJs(env, result->files));
   return object;

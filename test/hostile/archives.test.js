@@ -15,6 +15,7 @@ const {
   canary,
   isRoot,
   open,
+  packagedPython,
   soak,
   test,
   timeScale,
@@ -493,6 +494,39 @@ test('TAR-14 GNU tar reads a snapshot, and what it makes of one is restored', as
   const other = await open(t);
   await other.restore(again);
   assert.deepEqual(contents(other), contents({ workspace: folder }));
+});
+
+test("the archives of kern-sandbox's two bindings are restored", async (t) => {
+  const sandbox = await openWithFile(t);
+  // Node's: files only, in plain ustar headers of no time and owner.
+  const plain = archive(
+    member({ name: 'a.txt', body: 'a' }),
+    member({ name: 'sub/é.txt', body: 'b'.repeat(600) }),
+    member({ name: 'sub/empty' }),
+  );
+  await sandbox.restore(hostFile(t, plain));
+  assert.deepEqual(
+    (await sandbox.listFiles()).map((file) => `${file.path} ${file.size}`),
+    ['a.txt 1', 'sub/empty 0', 'sub/é.txt 600'],
+  );
+  // Python's, by tarfile: folders, pax headers for names and fractions of times.
+  const file = hostFile(t);
+  const made = spawnSync(
+    packagedPython ?? 'python3',
+    [
+      '-c',
+      'import sys, tarfile\n' +
+        "with tarfile.open(sys.argv[1], 'w:gz') as t: t.add(sys.argv[2], arcname='.')",
+      file,
+      sandbox.workspace,
+    ],
+    { encoding: 'utf8' },
+  );
+  assert.equal(made.status, 0, made.stderr);
+  const before = contents(sandbox);
+  await sandbox.rm('sub', { recursive: true });
+  await sandbox.restore(file);
+  assert.deepEqual(contents(sandbox), before);
 });
 
 test('TAR-14 a growing file is cut at the size that it had, a file that nobody may read is an error', async (t) => {
