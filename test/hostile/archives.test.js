@@ -387,7 +387,7 @@ test('TAR-13 a million empty members are refused by their count', async (t) => {
   const sandbox = await openWithFile(t);
   const members = [];
   for (let i = 0; i < 1_000_000; i++) members.push(header({ name: `f${i}` }));
-  const file = hostFile(t, archive(...members));
+  const file = hostFile(t, archive(Buffer.concat(members)));
   await assert.rejects(sandbox.restore(file), {
     code: 'ERR_SANDBOX_ARCHIVE',
     message: /more than 500000/,
@@ -708,8 +708,8 @@ test('TAR-19 a restore replaces all, what the code closed and hid too', async (t
 test('TAR-19 what cannot be moved leaves the old content as it was', async (t) => {
   if (!isRoot) return t.skip('by design: only root can mount in the way');
   const sandbox = await openWithFile(t);
-  await sandbox.writeFile('a', 'a');
-  await sandbox.writeFile('z', 'z');
+  // In whatever order they come, some come before the one that stays.
+  for (let i = 0; i < 40; i++) await sandbox.writeFile(`f${i}`, 'x');
   await sandbox.mkdir('mounted');
   const file = hostFile(t, archive(member({ name: 'new', body: 'new' })));
   const mounted = path.join(sandbox.workspace, 'mounted');
