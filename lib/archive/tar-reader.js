@@ -4,7 +4,7 @@
 // Reads tar archives and refuses what is not plainly right. A general reader
 // takes what it can get from damaged and odd archives; where two readers take
 // different things, a check with one says nothing of the other. This one has one
-// meaning for each byte, or none (docs/decisions/0007).
+// meaning for each byte, or none (docs/decisions/0010).
 //
 // In: pieces of an archive, of any size. Out: pieces of the engine's form of a
 // tree. Memory: one header, and the names of all members.
