@@ -2,6 +2,7 @@
 
 /// <reference types="node" />
 
+import type { EventEmitter } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 
 /**
@@ -270,6 +271,97 @@ export interface PerCallOptions {
    * @default the session's
    */
   trace?: 'blocked' | null;
+
+  /**
+   * The folder in the box that the code starts in. A relative one starts at
+   * `/workspace`. One that the box does not have is ERR_SANDBOX_SETUP with the
+   * step `"chdir"`. `null` is the default.
+   *
+   * @default "/workspace"
+   */
+  cwd?: string | null;
+
+  /**
+   * What the code reads from its stdin: text (as UTF-8), bytes, or a stream of
+   * either. Read no faster than the code does. If the code ends first, that is
+   * no error; the rest is not read, and a stream is destroyed. What the stream
+   * throws ends the call, which then rejects with it. `null`, or left out: stdin
+   * is at its end from the start.
+   *
+   * @default null
+   */
+  stdin?: InputSource | null;
+
+  /**
+   * Ends the call when it is aborted: the box is killed, and when it is gone
+   * the promise rejects with the signal's reason. If it is aborted already,
+   * nothing starts. `null`: none.
+   *
+   * @default null
+   */
+  signal?: AbortSignal | null;
+
+  /**
+   * Memory of the box of this call in MiB, see {@link SandboxOptions.memoryMb}.
+   * `null` lifts the limit.
+   *
+   * @default the session's
+   */
+  memoryMb?: number | null;
+
+  /**
+   * Processor time of this box in cores. `null` lifts the limit.
+   *
+   * @default the session's
+   */
+  cpus?: number | null;
+
+  /**
+   * Processes and threads of this box. `null` lifts the limit.
+   *
+   * @default the session's
+   */
+  pids?: number | null;
+}
+
+/** What stdin can be made of. Strings are written as UTF-8. */
+export type InputSource =
+  | string
+  | Uint8Array
+  | NodeJS.ReadableStream
+  | AsyncIterable<string | Uint8Array>;
+
+/** The size of a terminal in characters, each 1–65535. */
+export interface TerminalSize {
+  /** @default 80 */
+  cols?: number;
+  /** @default 24 */
+  rows?: number;
+}
+
+/** A terminal for {@link Sandbox.spawn}. */
+export interface TerminalOptions extends TerminalSize {
+  /**
+   * What TERM says, unless `env` has one.
+   *
+   * @default "xterm-256color"
+   */
+  term?: string;
+}
+
+/**
+ * Options of {@link Sandbox.spawn}. With `onStdout` or `onStderr` that stream
+ * flows, whether or not anybody else reads it.
+ */
+export interface SpawnOptions extends Omit<PerCallOptions, 'stdin'> {
+  /**
+   * Gives the process a terminal of its own, which is also its controlling one:
+   * `isatty()` is true, Ctrl-C and job control work. All output comes as
+   * `stdout`; `stderr` is at its end. `null`: pipes.
+   *
+   * @default null
+   */
+  pty?: TerminalOptions | null;
 }
 
 /** Options of {@link Sandbox.runCode}. */
@@ -298,10 +390,35 @@ export interface OneShotOptions extends Omit<SandboxOptions, 'timeoutS'> {
    * @default "python"
    */
   language?: Language;
+
+  /**
+   * The folder in the box that the code starts in, see
+   * {@link PerCallOptions.cwd}.
+   *
+   * @default "/workspace"
+   */
+  cwd?: string | null;
+
+  /**
+   * What the code reads from its stdin, see {@link PerCallOptions.stdin}.
+   *
+   * @default null
+   */
+  stdin?: InputSource | null;
+
+  /**
+   * Ends the call when it is aborted, see {@link PerCallOptions.signal}.
+   *
+   * @default null
+   */
+  signal?: AbortSignal | null;
 }
 
-/** Options of {@link Sandbox.kernel}; `timeoutS` is for each cell. */
-export interface KernelOptions extends PerCallOptions {
+/**
+ * Options of {@link Sandbox.kernel}; `timeoutS` is for each cell. An abort of
+ * `signal` ends the kernel.
+ */
+export interface KernelOptions extends Omit<PerCallOptions, 'stdin'> {
   /**
    * The language of the cells. Kernels of others are not built yet.
    *
@@ -310,8 +427,14 @@ export interface KernelOptions extends PerCallOptions {
   language?: 'python';
 }
 
-/** Options of {@link Kernel.runCode}. What is left out inherits. */
-export type CellOptions = Omit<PerCallOptions, 'env' | 'trace'>;
+/**
+ * Options of {@link Kernel.runCode}. What is left out inherits. An abort of
+ * `signal` ends the kernel if the cell runs; a cell that waits is left out.
+ */
+export type CellOptions = Pick<
+  PerCallOptions,
+  'timeoutS' | 'onStdout' | 'onStderr' | 'signal'
+>;
 
 /**
  * A path of the workspace, relative to it, with "/" and without "..". Names of
@@ -596,10 +719,27 @@ export interface CodeError {
 export interface Usage {
   /** Processor time of all processes, in milliseconds. */
   cpuMs: number | null;
+  /**
+   * Of the program and of those of its children that were waited for, in
+   * milliseconds: the time in their own code. Not known if the sandbox stopped
+   * them. The kernel counts it apart from `cpuMs`, so the sum can differ.
+   */
+  cpuUserMs: number | null;
+  /** Of the same processes: the time in system calls. */
+  cpuSystemMs: number | null;
   /** From the start to the end of the code, in milliseconds. */
   wallMs: number;
   /** The most memory at one time, in bytes. */
   maxMemoryBytes: number | null;
+  /** The most processes and threads at one time. Not known with cgroup v1. */
+  maxPids: number | null;
+  /**
+   * What the processes of `cpuUserMs` read from disks, in bytes. What was in
+   * memory already is not read.
+   */
+  ioReadBytes: number | null;
+  /** What they wrote to disks, in bytes; some of it may still be on its way. */
+  ioWriteBytes: number | null;
 }
 
 /**
@@ -970,6 +1110,38 @@ export class Sandbox {
   ): Promise<ExecutionResult>;
 
   /**
+   * Starts a program, or code, to talk to while it runs. Returns at once, with
+   * streams; {@link SandboxProcess} has the rest. The process, and all that it
+   * starts, is gone when it ends, when the session's `timeoutS` or the call's is
+   * over, or when the Sandbox is closed.
+   *
+   * @param command The program and its arguments, as for {@link run}; or code, as
+   *   for {@link runCode}.
+   * @throws {SandboxError} as {@link runCode} does, but it throws at once what is
+   *   known at once; of the rest `wait()` tells.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   const sort = sandbox.spawn(['sort', '-n']);
+   *   sort.stdin.end('10\n9\n');
+   *   for await (const chunk of sort.stdout) console.log(String(chunk)); // "9\n10\n"
+   *
+   *   const shell = sandbox.spawn(['bash', '-i'], { pty: { cols: 80, rows: 24 } });
+   *   shell.stdin.write('stty size; exit\n');
+   *   const { stdout } = await shell.wait();
+   *   console.log(stdout.includes('24 80')); // true
+   * });
+   * ```
+   */
+  spawn(
+    command: readonly string[] | { code: string; language?: Language },
+    options?: SpawnOptions,
+  ): SandboxProcess;
+
+  /**
    * Starts an interpreter that keeps its state from one cell to the next, in a
    * box of its own. Resolves when it is ready.
    *
@@ -1327,6 +1499,88 @@ export class Kernel {
   close(): Promise<void>;
 
   /** {@link close}, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** The events of {@link SandboxProcess}, with their arguments. */
+export interface SandboxProcessEvents {
+  /** Its box has it; `pid` is known. */
+  spawn: [];
+  /** It has ended, and its box is gone. Output may still have to be read. */
+  exit: [exitCode: number | null, signal: string | null];
+  /** It has ended, and both streams were read to their end or destroyed. */
+  close: [exitCode: number | null, signal: string | null];
+  /** What `wait()` rejects with; emitted only if somebody listens. */
+  error: [error: unknown];
+}
+
+/**
+ * A process to talk to, from {@link Sandbox.spawn}. What it has in common with a
+ * `ChildProcess` of node:child_process works as there.
+ *
+ * Output waits in the box until somebody reads it, and the program with it, as
+ * with any pipe: `maxOutputBytes` cuts nothing from the streams.
+ *
+ * @see {@link https://nodejs.org/api/child_process.html#class-childprocess}
+ */
+export class SandboxProcess extends EventEmitter<SandboxProcessEvents> {
+  private constructor();
+
+  /**
+   * What the program reads. With a terminal, what is typed: `end()` types
+   * Ctrl-D. It is destroyed, without an error, when nobody reads it any more.
+   */
+  readonly stdin: Writable;
+  /**
+   * What the program writes, as Buffers. If it is destroyed, the program gets
+   * SIGPIPE when it writes on; with a terminal, the rest is dropped.
+   */
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+
+  /** Its number inside its box; undefined before `"spawn"`. */
+  get pid(): number | undefined;
+  /** 0–255; `null` while it runs, and if a signal ended it. */
+  get exitCode(): number | null;
+  /** The signal that ended it, such as `"SIGTERM"`; else `null`. */
+  get signalCode(): NodeJS.Signals | (string & {}) | null;
+  /** Whether `kill()` sent a signal. */
+  get killed(): boolean;
+
+  /**
+   * Sends a signal to the process, not to its children. It comes as soon as the
+   * process is there; false if it has ended.
+   *
+   * @param signal A name, or a number 0–64. 0 sends none.
+   * @default "SIGTERM"
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — there is no such signal.
+   */
+  kill(signal?: NodeJS.Signals | (string & {}) | number): boolean;
+
+  /**
+   * Changes the size of the terminal; programs get SIGWINCH.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — it has no terminal, or
+   *   the size is wrong.
+   */
+  resize(size: TerminalSize): void;
+
+  /**
+   * Resolves with how it ended, as `run()` does. `stdout` and `stderr` of the
+   * result are what nobody else reads when this is called, or what a callback
+   * got: at most `maxOutputBytes` of it. A stream that somebody else reads is
+   * an empty string there.
+   *
+   * @throws {SandboxError} as {@link Sandbox.runCode} does.
+   */
+  wait(): Promise<ExecutionResult>;
+
+  /** Keeps this program alive as long as the process runs, as it does anyway. */
+  ref(): this;
+  /** Lets this program end before the process does, which then ends too. */
+  unref(): this;
+
+  /** Kills it and waits until its box is gone; `wait()` then rejects. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 

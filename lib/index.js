@@ -4,6 +4,7 @@
 const { runCode, withSandbox } = require('./one-shot.js');
 const { Sandbox } = require('./sandbox.js');
 const { Kernel } = require('./kernel.js');
+const { SandboxProcess } = require('./process.js');
 const { ExecutionResult, Result } = require('./result.js');
 const { MountRefused, SandboxError } = require('./errors.js');
 const { doctor } = require('./doctor.js');
@@ -17,6 +18,7 @@ module.exports = {
   withSandbox,
   Sandbox,
   Kernel,
+  SandboxProcess,
   ExecutionResult,
   Result,
   SandboxError,

@@ -9,6 +9,7 @@ export const {
   withSandbox,
   Sandbox,
   Kernel,
+  SandboxProcess,
   ExecutionResult,
   Result,
   SandboxError,

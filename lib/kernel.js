@@ -8,6 +8,7 @@
 // that exited), by close(), or with its sandbox. After that nothing runs in it,
 // and every call says at once why.
 
+const { throwIfAborted, watchAbort } = require('./abort.js');
 const { FrameCollector } = require('./frames.js');
 const { OutputRelay } = require('./output-relay.js');
 const { SandboxError, invalidOption, toSandboxError } = require('./errors.js');
@@ -38,6 +39,9 @@ class Kernel {
   // Why it is dead: a sentence. `#isClosed` says that it was meant to.
   #death;
   #isClosed = false;
+  // `{reason}` once its signal was aborted: every call rejects with that.
+  #abortion;
+  #forget;
   #closing;
   #ended;
   #markEnded;
@@ -55,10 +59,15 @@ class Kernel {
       { ...spec, wantOutput: [false, false] },
       (...event) => this.#onEvent(...event),
     );
+    this.#forget = watchAbort(settings.signal, (reason) => {
+      this.#abortion = { reason };
+      this.#abort('it was aborted');
+    });
   }
 
   static {
     startKernel = async (session, spec, settings) => {
+      throwIfAborted(settings.signal);
       let kernel;
       try {
         kernel = new Kernel(internal, session, spec, settings);
@@ -78,6 +87,7 @@ class Kernel {
       body: cellBody(code, `<cell ${++this.#cellCount}>`),
       timeoutS: call.timeoutS ?? inherited.timeoutS,
       trackFiles: inherited.trackFiles,
+      signal: call.signal,
       // null is an answer too: it means none.
       onStdout:
         call.onStdout === undefined ? inherited.onStdout : call.onStdout,
@@ -123,7 +133,11 @@ class Kernel {
 
   async #runCell(settings) {
     if (this.#death !== undefined) throw this.#deathError();
+    throwIfAborted(settings.signal);
     const cell = { ...settings, frames: new FrameCollector() };
+    const forget = watchAbort(settings.signal, (reason) =>
+      this.#abortCell(cell, reason),
+    );
     // A cell cannot be stopped without the state of all others, so it ends as
     // it would have, and only then the caller learns of the callback.
     cell.relay = new OutputRelay(settings, () => {
@@ -136,10 +150,30 @@ class Kernel {
         this.#sendNext();
       });
     } catch (error) {
+      if (cell.abortion) throw cell.abortion.reason;
       if (cell.relay.failure) throw cell.relay.failure.error;
       if (error === dead) throw this.#deathError();
       throw toSandboxError(error);
+    } finally {
+      forget();
     }
+  }
+
+  // A cell that runs can only be ended with all the others, and is when the box
+  // is gone; one that waits has not touched anything.
+  #abortCell(cell, reason) {
+    cell.abortion = { reason };
+    if (cell === this.#current) {
+      this.#abort('one of its cells was aborted');
+      return;
+    }
+    this.#waiting = this.#waiting.filter((other) => other !== cell);
+    cell.reject(dead);
+  }
+
+  #abort(reason) {
+    this.#death ??= reason;
+    this.#run.abort();
   }
 
   #sendNext() {
@@ -204,6 +238,7 @@ class Kernel {
       this.#run.abort();
     }
     if (cell.relay.failure) cell.reject(cell.relay.failure.error);
+    else if (cell.abortion) cell.reject(dead);
     else cell.resolve(result);
     this.#sendNext();
     if (!this.#current) this.#run.setWantOutput([false, false]);
@@ -216,6 +251,7 @@ class Kernel {
       this.#current?.reject(dead);
       this.#current = undefined;
     } finally {
+      this.#forget();
       this.#markEnded();
     }
   }
@@ -237,6 +273,7 @@ class Kernel {
   }
 
   #deathError() {
+    if (this.#abortion) return this.#abortion.reason;
     if (this.#isClosed) {
       return new SandboxError('The kernel is closed: ask for a new one', {
         code: 'ERR_SANDBOX_CLOSED',

@@ -3,6 +3,7 @@
 
 // Sandboxes that close themselves.
 
+const { throwIfAborted } = require('./abort.js');
 const { invalidOption } = require('./errors.js');
 const { checkCode } = require('./languages.js');
 const { describe, isRecord } = require('./option-kinds.js');
@@ -51,7 +52,7 @@ async function runCode(code, options = {}) {
   const given = isRecord(options) ? { ...options } : options;
   // Checked as a whole before anything starts; the Sandbox checks its part
   // again when it is made.
-  const { language } = readOptions('runCode()', given);
+  const { language, cwd, stdin, signal } = readOptions('runCode()', given);
   checkCode(code, language);
   const session = Object.fromEntries(
     Object.entries(given).filter(
@@ -60,7 +61,10 @@ async function runCode(code, options = {}) {
         !(name === 'timeoutS' && value === null),
     ),
   );
-  return withSandbox(session, (sandbox) => sandbox.runCode(code, { language }));
+  throwIfAborted(signal);
+  return withSandbox(session, (sandbox) =>
+    sandbox.runCode(code, { language, cwd, stdin, signal }),
+  );
 }
 
 module.exports = { runCode, withSandbox };

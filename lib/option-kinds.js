@@ -111,6 +111,8 @@ const text = kind(
   (value) => isPlainString(value) && value !== '',
 );
 
+const anyString = kind('a string', (value) => typeof value === 'string');
+
 const encoding = kind(
   'an encoding such as "utf8"',
   (value) => typeof value === 'string' && Buffer.isEncoding(value),
@@ -127,6 +129,42 @@ const hostFile = kind(
   'the path of a file, without NUL',
   (value) => isPlainString(value) && value !== '' && !value.endsWith('/'),
   (value) => path.resolve(value),
+);
+
+const maxPathBytes = 4095;
+
+// A path in the box, which alone can say what is there. Relative ones start at
+// the workspace, as for the code.
+const boxFolder = kind(
+  `the path of a folder in the box, at most ${maxPathBytes} bytes without NUL`,
+  (value) =>
+    isPlainString(value) &&
+    value !== '' &&
+    Buffer.byteLength(inBox(value)) <= maxPathBytes,
+  inBox,
+);
+
+function inBox(folder) {
+  return folder.startsWith('/') ? folder : `/workspace/${folder}`;
+}
+
+const inputSource = kind(
+  'a string, bytes, or a stream or other async iterable of them',
+  (value) =>
+    typeof value === 'string' ||
+    value instanceof Uint8Array ||
+    (typeof value === 'object' &&
+      typeof value?.[Symbol.asyncIterator] === 'function'),
+);
+
+// By its shape: there are others than Node's own.
+const abortSignal = kind(
+  'an AbortSignal',
+  (value) =>
+    typeof value === 'object' &&
+    typeof value?.aborted === 'boolean' &&
+    typeof value.addEventListener === 'function' &&
+    typeof value.removeEventListener === 'function',
 );
 
 const executablePath = kind(
@@ -239,7 +277,10 @@ function recordOf(names, valueKind) {
 }
 
 module.exports = {
+  abortSignal,
+  anyString,
   boolean,
+  boxFolder,
   callback,
   describe,
   environment,
@@ -247,6 +288,7 @@ module.exports = {
   executablePath,
   hostFile,
   hostFolder,
+  inputSource,
   integer,
   isPlainString,
   isRecord,

@@ -128,12 +128,39 @@ const callOptions = {
   ...inherited,
   env: { kind: kinds.environment },
   trace: { kind: trace },
-  cwd: unbuilt(null, '/workspace'),
-  stdin: unbuilt(null),
-  signal: unbuilt(null),
-  memoryMb: unbuilt(),
-  cpus: unbuilt(),
-  pids: unbuilt(),
+  cwd: { kind: orNull(kinds.boxFolder, 'for /workspace') },
+  stdin: { kind: orNull(kinds.inputSource, 'for none') },
+  signal: { kind: orNull(kinds.abortSignal, 'for none') },
+  memoryMb: { kind: orNull(mebibytes, lifted) },
+  cpus: { kind: orNull(cores, lifted) },
+  pids: { kind: orNull(processes, lifted) },
+};
+
+const { stdin: _, ...optionsWithoutStdin } = callOptions;
+
+const cells = kinds.integer('characters', 1, 65535);
+const terminalSize = {
+  cols: { kind: cells, default: 80 },
+  rows: { kind: cells, default: 24 },
+};
+const terminalOptions = {
+  ...terminalSize,
+  term: { kind: kinds.text, default: 'xterm-256color' },
+};
+
+const spawnOptions = {
+  // Its handle has a stdin to write to.
+  ...optionsWithoutStdin,
+  pty: {
+    kind: orNull(
+      {
+        expected: 'an object with cols and rows',
+        read: (value) => readOptions('pty of sandbox.spawn()', value),
+      },
+      'for none',
+    ),
+    default: null,
+  },
 };
 
 const codeOptions = {
@@ -141,8 +168,15 @@ const codeOptions = {
   language: { kind: languageKind(languages), default: 'python' },
 };
 
+// Code to spawn, in the place of an argv.
+const codeToSpawn = {
+  code: { kind: kinds.anyString },
+  language: codeOptions.language,
+};
+
 const kernelOptions = {
-  ...callOptions,
+  ...optionsWithoutStdin,
+  stdin: unbuilt(null),
   checkpoint: unbuilt(null),
   language: {
     kind: languageKind(
@@ -156,7 +190,7 @@ const kernelOptions = {
 const cellOptions = {
   ...inherited,
   stdin: unbuilt(null),
-  signal: unbuilt(null),
+  signal: callOptions.signal,
 };
 
 // A box can make a sparse file of any size for nothing: without a limit, reading
@@ -215,6 +249,7 @@ const tables = {
   'new Sandbox()': sessionOptions,
   'sandbox.runCode()': codeOptions,
   'sandbox.run()': callOptions,
+  'sandbox.spawn()': spawnOptions,
   'sandbox.kernel()': kernelOptions,
   'kernel.runCode()': cellOptions,
   'sandbox.readFile()': readFileOptions,
@@ -225,6 +260,9 @@ const tables = {
   'sandbox.snapshot()': archiveOptions,
   'sandbox.restore()': archiveOptions,
   'runCode()': oneShotOptions,
+  'the code of sandbox.spawn()': codeToSpawn,
+  'pty of sandbox.spawn()': terminalOptions,
+  'process.resize()': terminalSize,
 };
 
 /**

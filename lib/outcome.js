@@ -26,9 +26,11 @@ const faultMessages = {
     memoryMb === null
       ? 'ran out of memory'
       : `exceeded memoryMb ${memoryMb}: raise memoryMb if the code needs more`,
-  killed: () =>
-    'killed by SIGKILL, and by no limit of the sandbox: ' +
-    'by the code itself, or by the host',
+  killed: ({ wasKilled }) =>
+    wasKilled
+      ? 'killed by SIGKILL: by kill() of its handle, or by the code itself'
+      : 'killed by SIGKILL, and by no limit of the sandbox: ' +
+        'by the code itself, or by the host',
   disk: ({ diskMb }) =>
     `the workspace grew by more than diskMb ${diskMb}: ` +
     'raise diskMb if the code needs more',
@@ -114,18 +116,39 @@ function commonFacts(native, frames) {
       native.framesTruncated ||
       native.filesTruncated ||
       frames.isTruncated,
-    usage: { cpuMs: null, wallMs: durationMs, maxMemoryBytes: null },
+    usage: usageOf(native.usage, durationMs),
     blocked: blockedCalls(native),
+  };
+}
+
+const unknownUsage = {
+  cpuUs: null,
+  cpuUserUs: null,
+  cpuSystemUs: null,
+  maxMemoryBytes: null,
+  maxPids: null,
+  readBytes: null,
+  writtenBytes: null,
+};
+
+// Of a cell the engine knows nothing but its time.
+function usageOf(native = unknownUsage, wallMs) {
+  const toMs = (us) => (us === null ? null : us / 1000);
+  return {
+    cpuMs: toMs(native.cpuUs),
+    cpuUserMs: toMs(native.cpuUserUs),
+    cpuSystemMs: toMs(native.cpuSystemUs),
+    wallMs,
+    maxMemoryBytes: native.maxMemoryBytes,
+    maxPids: native.maxPids,
+    ioReadBytes: native.readBytes,
+    ioWriteBytes: native.writtenBytes,
   };
 }
 
 /** The result of a whole run. `limits` are those that the run had. */
 function runOutcome(native, frames, limits, argv) {
   const facts = commonFacts(native, frames);
-  // The engine says 0 for what this host does not tell it.
-  facts.usage.cpuMs = native.cpuUs ? native.cpuUs / 1000 : null;
-  facts.usage.maxMemoryBytes = native.maxMemoryBytes || null;
-
   if (native.exec) {
     return new ExecutionResult({
       ...facts,

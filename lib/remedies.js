@@ -279,6 +279,14 @@ const rules = [
     ),
   },
   {
+    steps: /^chdir$/,
+    errnos: ['ENOENT', 'ENOTDIR', 'EACCES', 'ELOOP', 'ENAMETOOLONG'],
+    diagnose: fixed(
+      'Let cwd be a folder that the box has and its user may enter: a ' +
+        'relative one starts at /workspace.',
+    ),
+  },
+  {
     steps: /^uid_map$/,
     errnos: ['EPERM'],
     applies: ({ uid }) => uid === 0,

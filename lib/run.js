@@ -1,21 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
+const { throwIfAborted, watchAbort } = require('./abort.js');
 const { FrameCollector } = require('./frames.js');
 const { OutputRelay } = require('./output-relay.js');
 const { runOutcome } = require('./outcome.js');
+const { InputPipe, needsPump, pump } = require('./stdin-pump.js');
 const { toSandboxError } = require('./errors.js');
 
 /**
- * Runs one payload to its end. `spec` is what the engine gets, `limits` are the
- * numbers that messages name. Resolves with an ExecutionResult; rejects with
- * what a callback threw, or with a SandboxError.
+ * Runs one payload to its end. `spec` is what the engine gets; `settings` has
+ * the callbacks, the source of stdin, the signal, and the limits that messages
+ * name. Resolves with an ExecutionResult. Rejects with what a callback or the
+ * source threw, with the signal's reason, or with a SandboxError.
  */
-async function runToEnd(session, spec, callbacks, limits) {
+async function runToEnd(session, spec, settings) {
+  throwIfAborted(settings.signal);
   const frames = new FrameCollector();
-  // Nobody will see this run's result any more, so it need not go on.
+  const input = new InputPipe();
   let run;
-  const relay = new OutputRelay(callbacks, () => run?.abort());
+  // The first thing that makes the result worthless: then the run need not go
+  // on, and its end is waited for.
+  let failure;
+  const stop = (error) => {
+    failure ??= { error };
+    run?.abort();
+  };
+  const relay = new OutputRelay(settings, () => stop(relay.failure.error));
+  const forget = watchAbort(settings.signal, stop);
 
   let native;
   try {
@@ -27,6 +39,8 @@ async function runToEnd(session, spec, callbacks, limits) {
             relay.deliver(kind, first);
           } else if (kind === 'frame') {
             frames.add(first, second);
+          } else if (kind === 'input') {
+            input.answer(first === 1);
           } else if (kind === 'end') {
             if (first) reject(first);
             else resolve(second);
@@ -36,13 +50,17 @@ async function runToEnd(session, spec, callbacks, limits) {
         }
       };
       run = session.run({ ...spec, wantOutput: relay.wanted }, onEvent);
+      input.attach(run);
+      if (needsPump(spec)) pump(settings.stdin, input).catch(stop);
     });
   } catch (error) {
-    if (relay.failure) throw relay.failure.error;
-    throw toSandboxError(error);
+    throw failure ? failure.error : toSandboxError(error);
+  } finally {
+    forget();
+    input.close();
   }
-  if (relay.failure) throw relay.failure.error;
-  return runOutcome(native, frames, limits, spec.argv);
+  if (failure) throw failure.error;
+  return runOutcome(native, frames, settings, spec.argv);
 }
 
 module.exports = { runToEnd };

@@ -27,9 +27,12 @@ const {
   warnOfWeakLimits,
   weakLimitsError,
 } = require('./limits.js');
+const { isRecord } = require('./option-kinds.js');
 const { readHostPath, readOptions } = require('./options.js');
 const { makePlan, readSpec } = require('./plan.js');
+const { startProcess } = require('./process.js');
 const { runToEnd } = require('./run.js');
+const { inputSpec } = require('./stdin-pump.js');
 const { workspacePath } = require('./workspace-path.js');
 
 const specVersion = 1;
@@ -115,13 +118,21 @@ class Sandbox {
   async run(argv, options) {
     const session = this.#ready();
     const call = readOptions('sandbox.run()', options);
-    const command = {
-      argv: checkArgv(argv),
-      control: false,
-      cell: null,
-      script: null,
+    return this.#run(session, argvCommand(argv), call);
+  }
+
+  spawn(command, options) {
+    const session = this.#ready();
+    const call = readOptions('sandbox.spawn()', options);
+    const parts = this.#commandToSpawn(command);
+    const settings = this.#settingsOf(call);
+    const spec = {
+      ...this.#specOf(parts, settings),
+      input: true,
+      stream: true,
+      pty: settings.pty,
     };
-    return this.#run(session, command, call);
+    return startProcess(session, spec, settings);
   }
 
   async kernel(options) {
@@ -301,8 +312,22 @@ class Sandbox {
 
   #run(session, command, call) {
     const settings = this.#settingsOf(call);
-    const spec = this.#specOf(command, settings);
-    return runToEnd(session, spec, settings, settings);
+    const spec = {
+      ...this.#specOf(command, settings),
+      ...inputSpec(settings.stdin),
+    };
+    return runToEnd(session, spec, settings);
+  }
+
+  /** `command` is an argv or `{code, language}`. */
+  #commandToSpawn(command) {
+    if (!isRecord(command)) return argvCommand(command);
+    const { code, language } = readOptions(
+      'the code of sandbox.spawn()',
+      command,
+    );
+    checkCode(code, language);
+    return commandFor(this.#image, language, code);
   }
 
   /** The session's options with those of a call over them. */
@@ -314,7 +339,12 @@ class Sandbox {
     return {
       ...this.#settings,
       ...Object.fromEntries(given),
-      env: variablesOf(this.#environment, call.env),
+      env: variablesOf(
+        call.pty
+          ? new Map([['TERM', call.pty.term], ...this.#environment])
+          : this.#environment,
+        call.env,
+      ),
     };
   }
 
@@ -323,15 +353,24 @@ class Sandbox {
       version: specVersion,
       ...command,
       env: settings.env,
-      cwd: this.#cwd,
+      cwd: settings.cwd ?? this.#cwd,
       timeoutMs: nativeTimeout(settings.timeoutS),
       maxOutputBytes: settings.maxOutputBytes,
       ...nativeLimits(settings),
       kernel: false,
       trackFiles: settings.trackFiles,
       trace: settings.trace === 'blocked',
+      input: false,
+      firstInput: null,
+      inputEnds: false,
+      stream: false,
+      pty: null,
     };
   }
+}
+
+function argvCommand(argv) {
+  return { argv: checkArgv(argv), control: false, cell: null, script: null };
 }
 
 module.exports = { Sandbox, openQuietly };

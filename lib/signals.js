@@ -27,4 +27,23 @@ function signalName(number) {
   return `SIG${number}`;
 }
 
-module.exports = { signalName };
+/** 9 for "SIGKILL" and for 9; undefined for what is no signal. 0 sends none. */
+function signalNumber(signal) {
+  if (typeof signal === 'number') {
+    const isKnown =
+      Number.isInteger(signal) && signal >= 0 && signal <= lastRealTime;
+    return isKnown ? signal : undefined;
+  }
+  if (typeof signal !== 'string') return undefined;
+  if (Object.hasOwn(constants.signals, signal)) {
+    return constants.signals[signal];
+  }
+  const [, offset = '0'] = /^SIGRTMIN(?:\+(\d{1,2}))?$/.exec(signal) ?? [
+    null,
+    '',
+  ];
+  const number = firstRealTime + Number(offset);
+  return offset !== '' && number <= lastRealTime ? number : undefined;
+}
+
+module.exports = { signalName, signalNumber };

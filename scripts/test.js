@@ -38,8 +38,8 @@ const installedFiles = [
   'test',
 ];
 
-// These compile C, check types or make up cases: the outcome is the same for every user, and
-// the copy has no node_modules.
+// These compile C, check types or make inputs up: the outcome is the same for
+// every user, and the copy has no node_modules.
 const rootPassOnly = ['test/c/', 'test/fuzz/', 'test/property/', 'test/types/'];
 
 function findTestFiles() {

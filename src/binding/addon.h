@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "binding/event_queue.h"
 #include "binding/node_addon.h"
@@ -58,6 +59,11 @@ class Addon : public std::enable_shared_from_this<Addon> {
     return engine_;
   }
 
+  /* To read output into, before it is known how much there is. */
+  std::vector<uint8_t>* scratch() {
+    return &scratch_;
+  }
+
   /* Keeps `pending` until Disown(), which releases its JavaScript side; it is
    * destroyed then unless someone else shares it. */
   void Adopt(std::shared_ptr<Pending> pending);
@@ -81,6 +87,7 @@ class Addon : public std::enable_shared_from_this<Addon> {
   Napi::FunctionReference* ClassOf(uint64_t class_tag);
 
   EventQueue queue_;
+  std::vector<uint8_t> scratch_;
   struct gbx_engine* engine_ = nullptr;
   std::string launcher_path_;           /* of engine_ */
   Napi::ObjectReference engine_object_; /* the Engine of engine_ */

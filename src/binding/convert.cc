@@ -110,8 +110,7 @@ bool RunResultCopy::Copy(const struct gbx_run_result* result) {
   frames_truncated = result->frames_truncated;
   files_truncated = result->files_truncated;
   duration_us = result->duration_us;
-  max_memory_bytes = result->max_memory_bytes;
-  cpu_us = result->cpu_us;
+  usage = result->usage;
   blocked = CopyBlocked(result->blocked);
   CopyFiles(result->files, result->file_count, &files);
   return CopyOutput(result->output, output);
@@ -300,6 +299,22 @@ static Napi::Object ResultToJs(Napi::Env env, Result* result) {
   return object;
 }
 
+/* 0, or false for the split, is what this host does not tell: null. */
+static Napi::Value UsageToJs(Napi::Env env, const struct gbx_usage& usage) {
+  Napi::Object object = Napi::Object::New(env);
+  auto set = [&](const char* name, uint64_t number, bool known) {
+    object.Set(name, known ? NumberToJs(env, number) : env.Null());
+  };
+  set("cpuUs", usage.cpu_us, usage.cpu_us != 0);
+  set("cpuUserUs", usage.cpu_user_us, usage.has_split);
+  set("cpuSystemUs", usage.cpu_system_us, usage.has_split);
+  set("readBytes", usage.read_bytes, usage.has_split);
+  set("writtenBytes", usage.written_bytes, usage.has_split);
+  set("maxMemoryBytes", usage.max_memory_bytes, usage.max_memory_bytes != 0);
+  set("maxPids", usage.max_pids, usage.max_pids != 0);
+  return object;
+}
+
 Napi::Value RunResultToJs(Napi::Env env, RunResultCopy* result) {
   Napi::Object object = ResultToJs(env, result);
   object.Set("exitCode", Napi::Number::New(env, result->exit_code));
@@ -307,8 +322,7 @@ Napi::Value RunResultToJs(Napi::Env env, RunResultCopy* result) {
   object.Set("exec", result->exec.code == GBX_OK
                          ? env.Null()
                          : ErrorToJs(env, result->exec));
-  object.Set("maxMemoryBytes", NumberToJs(env, result->max_memory_bytes));
-  object.Set("cpuUs", NumberToJs(env, result->cpu_us));
+  object.Set("usage", UsageToJs(env, result->usage));
   return object;
 }
 

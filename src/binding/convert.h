@@ -77,8 +77,7 @@ struct RunResultCopy {
   bool frames_truncated = false;
   bool files_truncated = false;
   uint64_t duration_us = 0;
-  uint64_t max_memory_bytes = 0;
-  uint64_t cpu_us = 0;
+  struct gbx_usage usage = {};
   BlockedCopy blocked;
   std::vector<FileCopy> files;
 

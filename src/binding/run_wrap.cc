@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "binding/run_wrap.h"
 
+#include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "binding/event_queue.h"
 
@@ -9,6 +11,9 @@ namespace gbx {
 
 static_assert(sizeof(void*) >= sizeof(uint64_t),
               "a cell's id travels as the engine's cell_data");
+
+/* What is read of a stream at once: two pipes full. */
+static constexpr size_t kReadSize = 128 * 1024;
 
 static const char* const kStreamNames[2] = {"stdout", "stderr"};
 
@@ -60,6 +65,23 @@ class FrameEvent : public Event {
   RunState* run_;
   enum gbx_frame type_;
   Bytes body_;
+};
+
+/* The payload started, or its stdin took what was written. */
+class NoticeEvent : public Event {
+ public:
+  NoticeEvent(RunState* run, const char* kind, int value)
+      : run_(run), kind_(kind), value_(value) {
+  }
+  void Deliver(Napi::Env env) override {
+    run_->Emit(env,
+               {Napi::String::New(env, kind_), Napi::Number::New(env, value_)});
+  }
+
+ private:
+  RunState* run_;
+  const char* kind_;
+  int value_;
 };
 
 /* What ends a run or a cell: an error or a result. */
@@ -143,6 +165,7 @@ RunState::Js::Js(Napi::Object run_object, Napi::Object session_object,
 RunState::RunState(Addon* addon, const RunSpec& spec)
     : addon_(addon),
       kernel_(spec.options.kernel),
+      stream_(spec.options.stream),
       awaited_(!spec.options.kernel),
       want_{spec.want_output[0], spec.want_output[1]} {
 }
@@ -218,7 +241,75 @@ void RunState::Abort() {
   if (run_ != nullptr) gbx_run_abort(run_);
 }
 
+template <typename Act>
+bool RunState::WithRun(Napi::Env env, Act act) {
+  struct gbx_err err = {};
+  int result = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (run_ == nullptr) return false;
+    result = act(run_, &err);
+  }
+  if (result < 0) ThrowError(env, err);
+  return result >= 0;
+}
+
+bool RunState::Write(Napi::Env env, struct gbx_bytes data, bool ends) {
+  return WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
+    return gbx_run_write(run, data.data, data.size, ends, err);
+  });
+}
+
+bool RunState::Signal(Napi::Env env, int signal) {
+  return WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
+    return gbx_run_signal(run, signal, err);
+  });
+}
+
+void RunState::Resize(Napi::Env env, uint16_t columns, uint16_t rows) {
+  WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
+    return gbx_run_resize(run, columns, rows, err);
+  });
+}
+
+void RunState::CloseOutput(Napi::Env env, enum gbx_stream stream) {
+  WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
+    return gbx_run_close_output(run, stream, err);
+  });
+}
+
+Napi::Value RunState::Read(Napi::Env env, enum gbx_stream stream) {
+  std::vector<uint8_t>* scratch = addon_->scratch();
+  scratch->resize(kReadSize);
+  long size = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (run_ == nullptr) return env.Null();
+    size = gbx_run_read_output(run_, stream, scratch->data(), scratch->size());
+  }
+  if (size == 0) return env.Null();
+  if (size == -ENOMEM) {
+    ThrowError(env, NoMemoryError("read"));
+    return env.Undefined();
+  }
+  return Napi::Buffer<uint8_t>::Copy(env, scratch->data(),
+                                     size < 0 ? 0 : static_cast<size_t>(size));
+}
+
+void RunState::SetAwaited(bool awaited) {
+  if (js_ == nullptr || awaited == awaited_) return;
+  awaited_ = awaited;
+  if (awaited)
+    addon_->queue()->Retain();
+  else
+    addon_->queue()->Release();
+}
+
 void RunState::DeliverOutput(Napi::Env env, uint64_t cell_number) {
+  if (stream_) {
+    Emit(env, {Napi::String::New(env, "output")});
+    return;
+  }
   Bytes taken[2];
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -271,10 +362,7 @@ void RunState::ReleaseJs() {
 /* ---- Engine's thread ----------------------------------------------------- */
 
 const struct gbx_run_events RunState::kEvents = {
-    OnOutput,
-    OnFrame,
-    OnCell,
-    OnEnd,
+    OnOutput, OnFrame, OnCell, OnEnd, OnStart, OnInput,
 };
 
 void RunState::OnOutput(void* data) {
@@ -325,10 +413,21 @@ void RunState::OnEnd(void* data, const struct gbx_err* err,
   queue->Push(std::move(event));
 }
 
+void RunState::OnStart(void* data, int pid) {
+  RunState* run = static_cast<RunState*>(data);
+  run->addon_->queue()->Push(std::make_unique<NoticeEvent>(run, "start", pid));
+}
+
+void RunState::OnInput(void* data, bool is_open) {
+  RunState* run = static_cast<RunState*>(data);
+  run->addon_->queue()->Push(
+      std::make_unique<NoticeEvent>(run, "input", is_open ? 1 : 0));
+}
+
 /* ---- Both, with the lock ------------------------------------------------- */
 
 void RunState::PushOutput() {
-  if (run_ == nullptr || (!want_[0] && !want_[1])) return;
+  if (run_ == nullptr || (!stream_ && !want_[0] && !want_[1])) return;
   addon_->queue()->Push(std::make_unique<OutputEvent>(this, cell_number_));
 }
 
@@ -344,7 +443,7 @@ bool RunState::PushRest() {
   bool complete = true;
   for (int i = 0; i < 2; i++) {
     Bytes rest;
-    if (!want_[i]) {
+    if (!want_[i] && !stream_) {
       /* Nobody's now: else the next cell's caller could get it, who asks while
        * the engine still holds it. */
       (void)gbx_run_take_output(run_, static_cast<gbx_stream>(i), nullptr);
@@ -364,7 +463,13 @@ Napi::Function RunWrap::Define(Napi::Env env) {
   return DefineClass(env, "Run",
                      {InstanceMethod("cell", &RunWrap::Cell),
                       InstanceMethod("setWantOutput", &RunWrap::SetWantOutput),
-                      InstanceMethod("abort", &RunWrap::Abort)});
+                      InstanceMethod("abort", &RunWrap::Abort),
+                      InstanceMethod("write", &RunWrap::Write),
+                      InstanceMethod("signal", &RunWrap::Signal),
+                      InstanceMethod("resize", &RunWrap::Resize),
+                      InstanceMethod("read", &RunWrap::Read),
+                      InstanceMethod("closeOutput", &RunWrap::CloseOutput),
+                      InstanceMethod("setAwaited", &RunWrap::SetAwaited)});
 }
 
 RunWrap::RunWrap(const Napi::CallbackInfo& info) : Wrap<RunWrap>(info) {
@@ -407,6 +512,87 @@ Napi::Value RunWrap::SetWantOutput(const Napi::CallbackInfo& info) {
 Napi::Value RunWrap::Abort(const Napi::CallbackInfo& info) {
   run_->Abort();
   return info.Env().Undefined();
+}
+
+Napi::Value RunWrap::Write(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  struct gbx_err err = {};
+  SpecReader reader(env, "write");
+  struct gbx_bytes data = {};
+  reader.Data(info[0], "data", &data.data, &data.size);
+  bool ends = reader.Bool(info[1], "ends");
+  if (reader.Finish(&err) < 0) {
+    ThrowError(env, err);
+    return env.Undefined();
+  }
+  return Napi::Boolean::New(env, run_->Write(env, data, ends));
+}
+
+Napi::Value RunWrap::Signal(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  struct gbx_err err = {};
+  SpecReader reader(env, "signal");
+  uint64_t signal = reader.Number(info[0], "signal");
+  if (signal < 1 || signal > 64) reader.Fail("signal", "a number from 1 to 64");
+  if (reader.Finish(&err) < 0) {
+    ThrowError(env, err);
+    return env.Undefined();
+  }
+  return Napi::Boolean::New(env, run_->Signal(env, static_cast<int>(signal)));
+}
+
+Napi::Value RunWrap::Resize(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  struct gbx_err err = {};
+  SpecReader reader(env, "resize");
+  uint16_t columns = 0, rows = 0;
+  ReadSize(&reader, info[0], info[1], &columns, &rows);
+  if (reader.Finish(&err) < 0) {
+    ThrowError(env, err);
+  } else {
+    run_->Resize(env, columns, rows);
+  }
+  return env.Undefined();
+}
+
+Napi::Value RunWrap::CloseOutput(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  struct gbx_err err = {};
+  SpecReader reader(env, "closeOutput");
+  uint64_t stream = reader.Number(info[0], "stream");
+  if (stream > GBX_STDERR) reader.Fail("stream", "0 or 1");
+  if (reader.Finish(&err) < 0) {
+    ThrowError(env, err);
+  } else {
+    run_->CloseOutput(env, static_cast<enum gbx_stream>(stream));
+  }
+  return env.Undefined();
+}
+
+Napi::Value RunWrap::Read(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  struct gbx_err err = {};
+  SpecReader reader(env, "read");
+  uint64_t stream = reader.Number(info[0], "stream");
+  if (stream > GBX_STDERR) reader.Fail("stream", "0 or 1");
+  if (reader.Finish(&err) < 0) {
+    ThrowError(env, err);
+    return env.Undefined();
+  }
+  return run_->Read(env, static_cast<enum gbx_stream>(stream));
+}
+
+Napi::Value RunWrap::SetAwaited(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  struct gbx_err err = {};
+  SpecReader reader(env, "setAwaited");
+  bool awaited = reader.Bool(info[0], "awaited");
+  if (reader.Finish(&err) < 0) {
+    ThrowError(env, err);
+  } else {
+    run_->SetAwaited(awaited);
+  }
+  return env.Undefined();
 }
 
 }  // namespace gbx

@@ -51,6 +51,17 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
   /* A kernel, too, keeps the process alive from here to its end: who aborts
    * waits for it. */
   void Abort();
+  /* Of a run with a handle (`stream`); after its end they do nothing, and
+   * return false. */
+  bool Write(Napi::Env env, struct gbx_bytes data, bool ends);
+  bool Signal(Napi::Env env, int signal);
+  void Resize(Napi::Env env, uint16_t columns, uint16_t rows);
+  void CloseOutput(Napi::Env env, enum gbx_stream stream);
+  /* A Buffer, an empty one at the stream's end; null if nothing is there, after
+   * which an "output" event comes. */
+  Napi::Value Read(Napi::Env env, enum gbx_stream stream);
+  /* Whether it keeps the process alive. */
+  void SetAwaited(bool awaited);
 
   void DeliverOutput(Napi::Env env, uint64_t cell_number);
   void DeliverCell(Napi::Env env, std::initializer_list<napi_value> arguments);
@@ -79,6 +90,13 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
                      const struct gbx_cell_result* result);
   static void OnEnd(void* data, const struct gbx_err* err,
                     const struct gbx_run_result* result);
+  static void OnStart(void* data, int pid);
+  static void OnInput(void* data, bool is_open);
+
+  /* JavaScript thread: calls `act` with the run if it lives, and throws if that
+   * failed. Returns whether it was called and did not fail. */
+  template <typename Act>
+  bool WithRun(Napi::Env env, Act act);
 
   /* Either thread, with `mutex_` held; false: no memory. */
   void PushOutput();
@@ -87,6 +105,7 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
 
   Addon* addon_;
   bool kernel_;
+  bool stream_; /* what was not taken at its end is JavaScript's all the same */
 
   /* JavaScript thread only. */
   std::unique_ptr<Js> js_;
@@ -117,6 +136,12 @@ class RunWrap : public Wrap<RunWrap> {
   Napi::Value Cell(const Napi::CallbackInfo& info);
   Napi::Value SetWantOutput(const Napi::CallbackInfo& info);
   Napi::Value Abort(const Napi::CallbackInfo& info);
+  Napi::Value Write(const Napi::CallbackInfo& info);
+  Napi::Value Signal(const Napi::CallbackInfo& info);
+  Napi::Value Resize(const Napi::CallbackInfo& info);
+  Napi::Value CloseOutput(const Napi::CallbackInfo& info);
+  Napi::Value Read(const Napi::CallbackInfo& info);
+  Napi::Value SetAwaited(const Napi::CallbackInfo& info);
 
   std::shared_ptr<RunState> run_;
 };

@@ -256,6 +256,22 @@ void ReadWantOutput(SpecReader* reader, napi_value value, bool want[2]) {
   }
 }
 
+static uint16_t ReadCells(SpecReader* reader, napi_value value,
+                          const char* name) {
+  uint64_t cells = reader->Number(value, name);
+  if (cells < 1 || cells > UINT16_MAX) {
+    reader->Fail(name, "a whole number from 1 to 65535");
+    return 0;
+  }
+  return static_cast<uint16_t>(cells);
+}
+
+void ReadSize(SpecReader* reader, napi_value columns, napi_value rows,
+              uint16_t* ret_columns, uint16_t* ret_rows) {
+  *ret_columns = ReadCells(reader, columns, "cols");
+  *ret_rows = ReadCells(reader, rows, "rows");
+}
+
 void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec) {
   ReadVersion(reader, value);
   struct gbx_run_options* options = &spec->options;
@@ -274,6 +290,16 @@ void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec) {
                             &options->cell.size);
   reader->OptionalDataField(value, "script", &options->script.data,
                             &options->script.size);
+  options->input = reader->BoolField(value, "input");
+  reader->OptionalDataField(value, "firstInput", &options->first_input.data,
+                            &options->first_input.size);
+  options->input_ends = reader->BoolField(value, "inputEnds");
+  options->stream = reader->BoolField(value, "stream");
+  napi_value pty = reader->Field(value, "pty");
+  if (!reader->IsNull(pty)) {
+    ReadSize(reader, reader->Field(pty, "cols"), reader->Field(pty, "rows"),
+             &options->pty_columns, &options->pty_rows);
+  }
   ReadWantOutput(reader, reader->Field(value, "wantOutput"), spec->want_output);
 }
 

@@ -90,6 +90,9 @@ struct RunSpec {
 /* Both fill in a struct that must stay where it is until the call with it. */
 void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec);
 void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec);
+/* Of a terminal, in characters. */
+void ReadSize(SpecReader* reader, napi_value columns, napi_value rows,
+              uint16_t* ret_columns, uint16_t* ret_rows);
 void ReadWantOutput(SpecReader* reader, napi_value value, bool want[2]);
 
 }  // namespace gbx

@@ -174,21 +174,30 @@ enum gbx_leaf_fd {
   GBX_LEAF_FDS,       /* at most that many stay open in the launcher */
 };
 
-/* RUN. Descriptors: the exec blob, stdout, stderr, and with GBX_RUN_FD3 what
- * becomes descriptor 3. */
+/* RUN. Descriptors, in this order: the exec blob; without PTY stdout and
+ * stderr; with FD3 what becomes descriptor 3; with STDIN stdin. */
 enum gbx_run_flags {
   GBX_RUN_FD3 = 1,
   GBX_RUN_NO_CGROUP = 2,
-  GBX_RUN_TRACE = 4, /* BLOCKED comes before END, and in answer to TRACE */
+  GBX_RUN_TRACE = 4,   /* BLOCKED comes before END, and in answer to TRACE */
+  GBX_RUN_STDIN = 8,   /* else /dev/null, or the terminal */
+  GBX_RUN_PTY = 16,    /* 0, 1 and 2 are a terminal of the box's own */
+  GBX_RUN_HANDLE = 32, /* STARTED brings the payload's pidfd */
 };
 struct gbx_msg_run {
   struct gbx_msg_head head;
   uint32_t root;
   uint32_t workspace;
   uint32_t flags;
+  uint16_t columns, rows; /* with PTY */
   struct gbx_wire_limits limits;
   uint64_t file_bytes; /* RLIMIT_FSIZE; 0: leave */
 };
+
+static inline int gbx_run_fd_count(uint32_t flags) {
+  return 1 + ((flags & GBX_RUN_PTY) != 0 ? 0 : 2) +
+         ((flags & GBX_RUN_FD3) != 0) + ((flags & GBX_RUN_STDIN) != 0);
+}
 
 /* The exec blob: this, then cwd, argv and env, each string NUL-terminated. */
 struct gbx_exec_head {
@@ -197,22 +206,41 @@ struct gbx_exec_head {
   uint32_t envc;
 };
 
-/* STARTED: one descriptor, init's pidfd; none if it could not be sent. */
+/* STARTED. Descriptors: init's pidfd; with HANDLE the payload's; with PTY the
+ * terminal's master. None at all if they could not be sent. */
 struct gbx_msg_started {
   struct gbx_msg_head head;
+  int32_t pid; /* of the payload, in its box */
 };
 
-/* PAYLOAD_READY and BOX_READY are a head alone. Descriptors: the listener of
- * the payload's filter, if CONFIG said `notify`; with BOX_READY then the box's
+/* PAYLOAD_READY is a head alone. Its descriptor, if CONFIG said `notify`: the
+ * listener of the payload's filter. */
+
+/* BOX_READY. Descriptors: the listener as above; the payload's pidfd; the
+ * terminal's master, if the box was made with one; then the box's
  * /proc/sysvipc/shm, if it has no cgroup. */
+struct gbx_msg_box_ready {
+  struct gbx_msg_head head;
+  int32_t pid; /* of the payload, in its box */
+};
+
+/* 0: not known. */
+struct gbx_wire_usage {
+  uint64_t cpu_us; /* of all processes */
+  /* These four of the processes that somebody in the box waited for. */
+  uint64_t cpu_user_us, cpu_system_us;
+  uint64_t read_bytes, written_bytes; /* of block devices */
+  uint64_t max_memory_bytes;
+  uint64_t max_pids;
+  bool has_split; /* whether those four are known, be they 0 */
+};
 
 /* BOX_END, as init saw it. */
 struct gbx_msg_box_end {
   struct gbx_msg_head head;
-  int32_t wait_code;   /* CLD_EXITED, CLD_KILLED or CLD_DUMPED */
-  int32_t wait_status; /* exit code or signal */
-  uint64_t cpu_us;
-  uint64_t max_memory_bytes;
+  int32_t wait_code;           /* CLD_EXITED, CLD_KILLED or CLD_DUMPED */
+  int32_t wait_status;         /* exit code or signal */
+  struct gbx_wire_usage usage; /* of what was waited for in the box */
   struct gbx_err err; /* not GBX_OK: the payload did not come to execute */
 };
 
@@ -226,8 +254,7 @@ struct gbx_msg_end {
   uint32_t escape;
   int32_t escape_syscall; /* -1: not known */
   uint32_t escape_arch;
-  uint64_t cpu_us;
-  uint64_t max_memory_bytes;
+  struct gbx_wire_usage usage;
   struct gbx_err err; /* GBX_E_EXEC: of the payload; others: of the box */
 };
 
@@ -248,7 +275,7 @@ struct gbx_msg_blocked {
   struct gbx_wire_blocked calls[GBX_BLOCKED_MAX];
 };
 
-/* GO, to init. Descriptors: the workspace's tree, then as in RUN. init hands
+/* GO, to init. Descriptors: the workspace's tree, then those of RUN. init hands
  * it on to the payload without the tree. */
 struct gbx_msg_go {
   struct gbx_msg_head head;
@@ -270,6 +297,8 @@ union gbx_msg {
   struct gbx_msg_leaf leaf;
   struct gbx_msg_leaf_made leaf_made;
   struct gbx_msg_run run;
+  struct gbx_msg_started started;
+  struct gbx_msg_box_ready box_ready;
   struct gbx_msg_box_end box_end;
   struct gbx_msg_end end;
   struct gbx_msg_blocked blocked;

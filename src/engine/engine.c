@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/engine.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +115,12 @@ static void on_wake(uv_async_t* wake) {
 
 static void run_thread(void* argument) {
   struct gbx_engine* engine = argument;
+  /* A box that closes its stdin must not end this process, which need not
+   * ignore the signal, as Node does until a listener of it was removed. */
+  sigset_t broken_pipe;
+  (void)sigemptyset(&broken_pipe);
+  (void)sigaddset(&broken_pipe, SIGPIPE);
+  (void)pthread_sigmask(SIG_BLOCK, &broken_pipe, NULL);
   (void)uv_run(&engine->loop, UV_RUN_DEFAULT);
 }
 

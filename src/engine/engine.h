@@ -149,6 +149,18 @@ struct gbx_run_options {
   /* Bytes for a sealed memfd at descriptor 3, for a script too long for argv.
    * Not together with `control`. */
   struct gbx_bytes script;
+  /* stdin is a pipe, to be written with gbx_run_write; else it is at its end
+   * from the start. */
+  bool input;
+  struct gbx_bytes first_input; /* with `input`: what to write first */
+  bool input_ends;              /* there is no more after that */
+  /* A process to talk to: the caller takes output out of the pipes with
+   * gbx_run_read_output, and where he does not the process waits; none of it is
+   * in the result, and max_output_bytes does not count. on_start is called. */
+  bool stream;
+  /* Not 0, with `stream` and `input`: stdin, stdout and stderr are a terminal
+   * of that size, and all output comes as stdout. */
+  uint16_t pty_columns, pty_rows;
 };
 
 enum gbx_stream { GBX_STDOUT = 0, GBX_STDERR = 1 };
@@ -190,6 +202,18 @@ struct gbx_blocked {
   size_t count;
 };
 
+/* 0: not known. */
+struct gbx_usage {
+  uint64_t cpu_us; /* of all processes of the box */
+  /* These four, known with `has_split`, of the processes that somebody in the
+   * box waited for: the main program and, mostly, its children. */
+  uint64_t cpu_user_us, cpu_system_us;
+  uint64_t read_bytes, written_bytes; /* of block devices */
+  uint64_t max_memory_bytes;
+  uint64_t max_pids;
+  bool has_split;
+};
+
 struct gbx_run_result {
   struct gbx_output output[2]; /* by enum gbx_stream */
   int exit_code;               /* 0-255; 128+n for a signal */
@@ -199,8 +223,7 @@ struct gbx_run_result {
   struct gbx_err exec;    /* code GBX_E_EXEC if argv could not be executed */
   bool frames_truncated;  /* a result frame was dropped for want of room */
   uint64_t duration_us;
-  uint64_t max_memory_bytes; /* 0: not known */
-  uint64_t cpu_us;           /* 0: not known */
+  struct gbx_usage usage;
   struct gbx_blocked blocked;
   const struct gbx_changed_file* files;
   size_t file_count;
@@ -227,9 +250,10 @@ enum gbx_frame {
   GBX_FRAME_DONE = 3,   /* driver -> engine: the cell ended */
 };
 
-/* Called in this order for a run: any mix of on_output, on_frame and on_cell,
- * then on_end once; the run is freed after it. Every member may be NULL but
- * on_end. `data` is the pointer given to gbx_run_start. */
+/* Called in this order for a run: any mix of on_start (once, with `stream`),
+ * on_input, on_output, on_frame and on_cell, then on_end once; the run is freed
+ * after it. Every member may be NULL but on_end. `data` is the pointer given to
+ * gbx_run_start. */
 struct gbx_run_events {
   /* There is output that gbx_run_take_output has not handed over. Not called
    * again before that function was called. */
@@ -245,6 +269,12 @@ struct gbx_run_events {
    * result is then NULL. */
   void (*on_end)(void* data, const struct gbx_err* err,
                  const struct gbx_run_result* result);
+  /* The payload is about to execute; pid: as its box numbers it. */
+  void (*on_start)(void* data, int pid);
+  /* Once after each gbx_run_write, when all of its bytes are in the pipe, and
+   * once with is_open false when nobody reads any more: from then on bytes are
+   * dropped. */
+  void (*on_input)(void* data, bool is_open);
 };
 
 /* Starts one payload in a box of its own. The run is valid until its on_end
@@ -261,6 +291,33 @@ int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
 
 /* Ends the run: on_end comes with GBX_E_ABORTED, unless it had ended. */
 void gbx_run_abort(struct gbx_run* run);
+
+/* Queues bytes for stdin of a run with `input`; with `ends` that was all, and
+ * stdin ends behind them (a terminal gets Ctrl-D instead). on_input comes when
+ * they are written: write no more before, or memory grows with what nobody
+ * reads. Not after a write with `ends`. GBX_E_NO_MEMORY. */
+int gbx_run_write(struct gbx_run* run, const void* data, size_t size, bool ends,
+                  struct gbx_err* err);
+
+/* Sends a signal to the payload of a run with `stream`: now, or as soon as
+ * there is one; none if it has ended. GBX_E_NO_MEMORY, GBX_E_INVALID. */
+int gbx_run_signal(struct gbx_run* run, int signal, struct gbx_err* err);
+
+/* Gives the terminal another size, which the programs on it are told by
+ * SIGWINCH. GBX_E_NO_MEMORY. */
+int gbx_run_resize(struct gbx_run* run, uint16_t columns, uint16_t rows,
+                   struct gbx_err* err);
+
+/* Of a run with `stream`: nobody reads `stream` any more, so whoever writes to
+ * it gets SIGPIPE. GBX_E_NO_MEMORY. */
+int gbx_run_close_output(struct gbx_run* run, enum gbx_stream stream,
+                         struct gbx_err* err);
+
+/* Of a run with the option `stream`: reads at most `size` bytes. 0: there are
+ * none now, and on_output will be called, once, when there are; negative: its
+ * end. At the end of the run, in on_end, gbx_run_take_output has the rest. */
+long gbx_run_read_output(struct gbx_run* run, enum gbx_stream stream,
+                         void* data, size_t size);
 
 /* Copies what `stream` captured since the last call. The caller frees
  * *ret_data with free(); with NULL for ret_data nothing is copied, and the

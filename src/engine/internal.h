@@ -279,6 +279,11 @@ struct gbx__capture {
   size_t limit;
   size_t taken; /* handed over by gbx_run_take_output */
   bool truncated;
+  /* The caller reads the pipe itself, and the capture has only what is left at
+   * the end of the box. */
+  bool is_stream;
+  bool is_awaited; /* on_output is to tell when there is something */
+  bool is_drained; /* the rest is in the capture */
 };
 
 /* Reads what is there, at most `most` bytes: into the capture as far as its
@@ -287,6 +292,43 @@ struct gbx__capture {
 bool gbx__capture_read(struct gbx__capture* capture, size_t most);
 void gbx__capture_reset(struct gbx__capture* capture, size_t limit);
 void gbx__capture_close(struct gbx__capture* capture);
+
+/* ---- Input -------------------------------------------------------------- */
+
+/* What the payload reads from stdin: the writing end of a pipe, or a second
+ * descriptor of its terminal. */
+struct gbx__input {
+  int fd; /* -1: none, or given up */
+  uv_poll_t* poll;
+  struct gbx__chunk *first, **last;
+  bool is_terminal;
+  bool ends; /* behind the last chunk */
+};
+
+struct gbx__chunk {
+  struct gbx__chunk* next;
+  size_t size, sent;
+  bool is_asked; /* by gbx_run_write: on_input tells that it is written */
+  uint8_t bytes[];
+};
+
+/* A chunk with a copy of the bytes, or with room for them where data is NULL;
+ * NULL without memory. */
+struct gbx__chunk* gbx__chunk_new(const void* data, size_t size);
+
+void gbx__input_init(struct gbx__input* input);
+/* Takes the chunk. */
+void gbx__input_add(struct gbx__input* input, struct gbx__chunk* chunk,
+                    bool ends);
+enum gbx__input_state {
+  INPUT_IDLE,    /* all is written */
+  INPUT_WAITING, /* the pipe is full */
+  INPUT_BROKEN,  /* nobody reads any more */
+};
+/* Writes what the pipe takes; counts in *written the chunks that were asked for
+ * and are done. Closes it behind the end, or if it is broken. */
+enum gbx__input_state gbx__input_flush(struct gbx__input* input, int* written);
+void gbx__input_close(struct gbx__input* input);
 
 /* ---- The driver's control socket --------------------------------------- */
 
@@ -370,13 +412,20 @@ struct gbx_run {
   struct gbx_bytes script; /* for a memfd at descriptor 3; data NULL: none */
   uint64_t timeout_ms;
   struct gbx_limits limits;
-  bool has_control, kernel, track_files;
+  bool has_control, kernel, track_files, has_input, stream;
+  uint16_t pty_columns, pty_rows; /* 0: no terminal */
+  struct gbx__input input;
+  int payload_fd;           /* with `stream`: pidfd of the payload */
+  uint64_t waiting_signals; /* bit n - 1: to be sent to it */
+  bool was_signalled;
   struct gbx_bytes cell; /* without `kernel`: the one cell */
 
   uv_mutex_t mutex; /* protects what follows up to `control`: any thread */
   struct gbx__task* abort_task; /* so that it cannot fail; NULL once posted */
   struct gbx__capture output[2];
   bool announced; /* on_output was called and nothing taken since */
+  /* Also the descriptors of streams: one that is set may be read from by any
+   * thread. */
 
   struct gbx__control control;
   uv_timer_t* timer; /* the deadline; after a kill, the patience; there from
@@ -414,7 +463,7 @@ void gbx__runs_advance(struct gbx_engine* engine);
  * be the next of the walk. Nests. */
 void gbx__runs_hold(struct gbx_engine* engine);
 void gbx__runs_release(struct gbx_engine* engine);
-void gbx__run_started(struct gbx_run* run, int pidfd);
+void gbx__run_started(struct gbx_run* run, int32_t pid, struct gbx_fds* fds);
 void gbx__run_blocked(struct gbx_run* run,
                       const struct gbx_msg_blocked* blocked);
 void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end);

@@ -73,8 +73,10 @@ void gbx__run_free(struct gbx_run* run) {
   for (int i = 0; i < 2; i++)
     gbx__capture_close(&run->output[i]);
   gbx__control_close(&run->control);
+  gbx__input_close(&run->input);
   gbx__timer_close(&run->timer);
   fd_close(&run->pidfd);
+  fd_close(&run->payload_fd);
   gbx__bytes_free(&run->blob);
   gbx__bytes_free(&run->script);
   gbx__bytes_free(&run->cell);
@@ -118,7 +120,9 @@ static void on_output(uv_poll_t* poll, int status, int events) {
   (void)events;
   struct gbx_run* run = poll->data;
   int stream = poll == run->output[GBX_STDOUT].poll ? GBX_STDOUT : GBX_STDERR;
-  if (!gbx__run_read_output(run, stream, LOUD_SHARE))
+  if (run->stream)
+    gbx__run_tell_of_output(run, stream);
+  else if (!gbx__run_read_output(run, stream, LOUD_SHARE))
     gbx__poll_close(&run->output[stream].poll);
 }
 
@@ -211,7 +215,7 @@ static void on_control(uv_poll_t* poll, int status, int events) {
 void gbx__run_poll_output(struct gbx_run* run, bool on) {
   for (int i = 0; i < 2; i++) {
     if (run->output[i].poll == NULL) continue;
-    if (on)
+    if (on && gbx__run_is_awaited(run, i))
       (void)uv_poll_start(run->output[i].poll, UV_READABLE, on_output);
     else
       (void)uv_poll_stop(run->output[i].poll);
@@ -253,6 +257,7 @@ void gbx__run_name_syscall(const struct gbx_run* run, char* ret_name,
 }
 
 struct gbx_output gbx__capture_view(const struct gbx__capture* capture) {
+  if (capture->is_stream) return (struct gbx_output){0};
   return (struct gbx_output){capture->data, capture->size, capture->truncated};
 }
 
@@ -283,8 +288,14 @@ void gbx__run_conclude(struct gbx_run* run) {
       .exec = run->end.err,
       .frames_truncated = run->control.dropped,
       .duration_us = (uv_hrtime() - run->start_ns) / 1000,
-      .max_memory_bytes = run->end.max_memory_bytes,
-      .cpu_us = run->end.cpu_us,
+      .usage = {.cpu_us = run->end.usage.cpu_us,
+                .cpu_user_us = run->end.usage.cpu_user_us,
+                .cpu_system_us = run->end.usage.cpu_system_us,
+                .read_bytes = run->end.usage.read_bytes,
+                .written_bytes = run->end.usage.written_bytes,
+                .max_memory_bytes = run->end.usage.max_memory_bytes,
+                .max_pids = run->end.usage.max_pids,
+                .has_split = run->end.usage.has_split},
       .blocked = gbx__trace_view(run),
       .files = run->files,
       .file_count = run->file_count,
@@ -360,6 +371,16 @@ static void compared_run(struct gbx__work* work) {
   gbx__run_conclude(gbx__run_end_scan(work));
 }
 
+/* What is left in the pipe of a stream is no more than a pipe holds. */
+static void let_rest_in(struct gbx_run* run, int stream) {
+  struct gbx__capture* capture = &run->output[stream];
+  if (!capture->is_stream) return;
+  uv_mutex_lock(&run->mutex);
+  capture->limit = SIZE_MAX / 2;
+  capture->is_drained = true;
+  uv_mutex_unlock(&run->mutex);
+}
+
 /* The box is gone, or was never there. Where that is not certain - its launcher
  * is lost, or SIGKILL did not help - it may write without end, so only a share
  * of that is read. */
@@ -372,8 +393,10 @@ static void end_box(struct gbx_run* run, bool is_certain) {
   run->state = RUN_ENDED;
   gbx__timer_close(&run->timer);
   fd_close(&run->pidfd);
+  gbx__input_close(&run->input);
   for (int i = 0; i < 2; i++) {
     gbx__poll_close(&run->output[i].poll);
+    let_rest_in(run, i);
     if (run->output[i].fd >= 0) (void)gbx__run_read_output(run, i, share);
   }
   if (run->control.fd >= 0) read_control(run, share);
@@ -392,6 +415,10 @@ static void take_end(struct gbx_run* run, const struct gbx_msg_end* end,
   gbx_err_sanitize(&run->end.err);
   bool killed_by_us =
       run->timed_out || run->aborted || run->closed || run->over_disk;
+  /* A signal that came before the program executed was meant for it. */
+  if (run->was_signalled && run->end.reported &&
+      run->end.wait_code != CLD_EXITED && run->end.err.code == GBX_E_DIED)
+    run->end.err = (struct gbx_err){0};
   int code = run->end.err.code;
   if (code != GBX_OK && code != GBX_E_EXEC && !killed_by_us && !run->end.oom &&
       !run->end.escape && run->failure.code == GBX_OK)
@@ -516,10 +543,15 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
   if (blob_fd < 0)
     return gbx_fail(err, GBX_E_SETUP, -blob_fd, "memfd_create", "argv and env");
   gbx__bytes_free(&run->blob);
-  cleanup_fd int stdout_fd = -1, stderr_fd = -1, third_fd = -1;
-  int result = open_output(run, GBX_STDOUT, &stdout_fd, err);
-  if (result == 0) result = open_output(run, GBX_STDERR, &stderr_fd, err);
+  cleanup_fd int stdout_fd = -1, stderr_fd = -1, third_fd = -1, stdin_fd = -1;
+  bool is_terminal = run->input.is_terminal;
+  int result = 0;
+  if (!is_terminal) result = open_output(run, GBX_STDOUT, &stdout_fd, err);
+  if (result == 0 && !is_terminal)
+    result = open_output(run, GBX_STDERR, &stderr_fd, err);
   if (result == 0) result = open_fd3(run, &third_fd, err);
+  if (result == 0 && run->has_input && !is_terminal)
+    result = gbx__run_open_input(run, &stdin_fd, err);
   if (result < 0) return result;
   run->timer = gbx__timer_new(run->engine, run);
   if (run->timer == NULL)
@@ -529,18 +561,26 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
       .root = session->root->id,
       .workspace = session->id,
       .flags = (third_fd >= 0 ? GBX_RUN_FD3 : 0u) |
+               (stdin_fd >= 0 ? GBX_RUN_STDIN : 0u) |
+               (is_terminal ? GBX_RUN_PTY : 0u) |
+               (run->stream ? GBX_RUN_HANDLE : 0u) |
                (session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP) |
                (run->trace != NULL ? GBX_RUN_TRACE : 0u),
+      .columns = run->pty_columns,
+      .rows = run->pty_rows,
       .limits = {run->limits.memory_bytes, run->limits.pids,
                  run->limits.cpu_millis},
       .file_bytes = session->disk.limit_bytes};
   GBX_MSG_INIT(&message, GBX_M_RUN, run->id);
-  int fds[] = {blob_fd, stdout_fd, stderr_fd, third_fd};
+  const int in_order[] = {blob_fd, stdout_fd, stderr_fd, third_fd, stdin_fd};
+  int fds[5];
+  int count = 0;
+  for (int i = 0; i < 5; i++)
+    if (in_order[i] >= 0) fds[count++] = in_order[i];
   result = gbx__disk_box_starts(session, err);
   if (result < 0) return result;
   run->start_ns = uv_hrtime();
-  result =
-      gbx__client_send(run->engine, &message.head, fds, third_fd >= 0 ? 4 : 3);
+  result = gbx__client_send(run->engine, &message.head, fds, count);
   if (result < 0) {
     gbx__disk_box_ended(session);
     return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "argv and output");
@@ -616,15 +656,18 @@ void gbx__runs_release(struct gbx_engine* engine) {
   gbx__runs_advance(engine);
 }
 
-void gbx__run_started(struct gbx_run* run, int pidfd) {
-  if (run->state != RUN_STARTING) {
-    fd_close(&pidfd);
-    return;
-  }
+void gbx__run_started(struct gbx_run* run, int32_t pid, struct gbx_fds* fds) {
+  if (run->state != RUN_STARTING) return;
+  struct gbx_engine* engine = run->engine;
   run->state = RUN_RUNNING;
-  run->pidfd = pidfd;
-  run->engine->starting--;
-  if (run->killed) gbx__run_send_kill(run);
+  run->pidfd = gbx_fds_steal(fds, 0);
+  engine->starting--;
+  if (run->killed) {
+    gbx__run_send_kill(run);
+  } else if (run->stream &&
+             gbx__run_take_handle(run, pid, fds, &run->failure) < 0) {
+    gbx__run_send_kill(run);
+  }
   if (run->kernel) gbx__cell_start(run);
-  gbx__runs_advance(run->engine);
+  gbx__runs_advance(engine);
 }

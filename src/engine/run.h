@@ -2,8 +2,9 @@
 #ifndef SRC_ENGINE_RUN_H_
 #define SRC_ENGINE_RUN_H_
 
-/* What run.c (the life of a run), cell.c (a kernel's cells), trace.c (what
- * was refused) and run_calls.c (the public calls) share. */
+/* What run.c (the life of a run), cell.c (a kernel's cells), trace.c (what was
+ * refused), run_handle.c (its stdin, terminal and signals) and run_calls.c (the
+ * public calls) share. */
 
 #include "engine/internal.h"
 
@@ -22,7 +23,27 @@ void gbx__run_free(struct gbx_run* run);
 bool gbx__run_read_output(struct gbx_run* run, int stream, size_t most);
 void gbx__run_poll_output(struct gbx_run* run, bool on);
 void gbx__run_poll_control(struct gbx_run* run);
+/* Whether on_output is to tell of output: always, but of a stream's only if it
+ * was asked for. */
+bool gbx__run_is_awaited(struct gbx_run* run, int stream);
+/* There is output in the pipe of a stream. */
+void gbx__run_tell_of_output(struct gbx_run* run, int stream);
+void gbx__run_close_output(struct gbx_run* run, enum gbx_stream stream);
 struct gbx_output gbx__capture_view(const struct gbx__capture* capture);
+
+/* ---- Input, terminal, signals ------------------------------------------ */
+
+int gbx__run_open_input(struct gbx_run* run, int* ret_read_fd,
+                        struct gbx_err* err);
+/* Writes what the pipe takes and tells the caller. */
+void gbx__run_flush_input(struct gbx_run* run);
+/* Takes the chunk. */
+void gbx__run_write(struct gbx_run* run, struct gbx__chunk* chunk, bool ends);
+void gbx__run_resize(struct gbx_run* run, uint16_t columns, uint16_t rows);
+void gbx__run_signal(struct gbx_run* run, int signal);
+/* Takes from STARTED's descriptors what a run with `stream` gets. */
+int gbx__run_take_handle(struct gbx_run* run, int32_t pid, struct gbx_fds* fds,
+                         struct gbx_err* err);
 
 /* ---- Ending ------------------------------------------------------------ */
 

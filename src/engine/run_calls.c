@@ -16,7 +16,23 @@ struct run_task {
   uint32_t session_id;
   uint32_t run_id; /* to abort, or of the cell */
   struct gbx__cell* cell;
+  struct gbx__chunk* chunk;
+  bool ends;
+  int signal;
+  uint16_t columns, rows;
+  enum gbx_stream stream;
 };
+
+/* What a task for a run that lives is made of; NULL without memory. */
+static struct run_task* task_for(const struct gbx_run* run,
+                                 void (*perform)(struct gbx_engine*,
+                                                 struct gbx__task*)) {
+  struct run_task* task = calloc(1, sizeof *task);
+  if (task == NULL) return NULL;
+  task->task.perform = perform;
+  task->run_id = run->id;
+  return task;
+}
 
 static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
   struct run_task* request = (struct run_task*)task;
@@ -76,7 +92,11 @@ int gbx_run_start(struct gbx_session* session,
       (options->control && options->script.data != NULL) ||
       (options->kernel && !options->control) ||
       (options->control && !options->kernel && options->cell.data == NULL) ||
-      (options->timeout_ms == 0 && !options->kernel))
+      (options->timeout_ms == 0 && !options->kernel) ||
+      (options->stream && options->kernel) ||
+      (options->first_input.data != NULL && !options->input) ||
+      ((options->pty_columns == 0) != (options->pty_rows == 0)) ||
+      (options->pty_columns != 0 && (!options->stream || !options->input)))
     return gbx_fail(err, GBX_E_INVALID, EINVAL, "run", "options");
   struct gbx_run* run = calloc(1, sizeof *run);
   struct run_task* task = calloc(1, sizeof *task);
@@ -94,13 +114,26 @@ int gbx_run_start(struct gbx_session* session,
   run->has_control = options->control;
   run->kernel = options->kernel;
   run->track_files = options->track_files;
-  run->pidfd = run->control.fd = -1;
+  run->has_input = options->input;
+  run->stream = options->stream;
+  run->pty_columns = options->pty_columns;
+  run->pty_rows = options->pty_rows;
+  gbx__input_init(&run->input);
+  run->input.is_terminal = options->pty_columns != 0;
+  run->pidfd = run->payload_fd = run->control.fd = -1;
   run->last_cell = &run->cells;
   run->end.escape_syscall = -1;
   for (int i = 0; i < 2; i++) {
     run->output[i].fd = -1;
+    run->output[i].is_stream = options->stream;
     run->output[i].limit = (size_t)options->max_output_bytes;
   }
+  struct gbx__chunk* chunk = NULL;
+  if (options->first_input.data != NULL || options->input_ends)
+    chunk =
+        gbx__chunk_new(options->first_input.data, options->first_input.size);
+  bool has_chunk = chunk != NULL;
+  if (has_chunk) gbx__input_add(&run->input, chunk, options->input_ends);
   struct run_task* abort_task = calloc(1, sizeof *abort_task);
   if (abort_task != NULL) {
     abort_task->task.perform = perform_abort;
@@ -109,6 +142,8 @@ int gbx_run_start(struct gbx_session* session,
   }
   if (options->trace) run->trace = calloc(1, sizeof *run->trace);
   if (abort_task == NULL || (options->trace && run->trace == NULL) ||
+      (!has_chunk &&
+       (options->first_input.data != NULL || options->input_ends)) ||
       make_exec_blob(options, &run->blob) < 0 ||
       gbx__bytes_copy(options->script, &run->script) < 0 ||
       gbx__bytes_copy(options->cell, &run->cell) < 0) {
@@ -159,6 +194,87 @@ int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
   task->task.perform = perform_cell;
   task->run_id = run->id;
   task->cell = cell;
+  gbx__engine_post(run->engine, &task->task);
+  return 0;
+}
+
+static int no_memory(const char* what, struct gbx_err* err) {
+  return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "%s", what);
+}
+
+static void perform_write(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run == NULL)
+    free(request->chunk);
+  else
+    gbx__run_write(run, request->chunk, request->ends);
+  free(request);
+}
+
+int gbx_run_write(struct gbx_run* run, const void* data, size_t size, bool ends,
+                  struct gbx_err* err) {
+  struct run_task* task = task_for(run, perform_write);
+  struct gbx__chunk* chunk = gbx__chunk_new(data, size);
+  if (task == NULL || chunk == NULL) {
+    free(task);
+    free(chunk);
+    return no_memory("input", err);
+  }
+  chunk->is_asked = true;
+  task->chunk = chunk;
+  task->ends = ends;
+  gbx__engine_post(run->engine, &task->task);
+  return 0;
+}
+
+static void perform_signal(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run != NULL) gbx__run_signal(run, request->signal);
+  free(request);
+}
+
+int gbx_run_signal(struct gbx_run* run, int signal, struct gbx_err* err) {
+  if (signal < 1 || signal > 64)
+    return gbx_fail(err, GBX_E_INVALID, EINVAL, "signal", "%d", signal);
+  struct run_task* task = task_for(run, perform_signal);
+  if (task == NULL) return no_memory("signal", err);
+  task->signal = signal;
+  gbx__engine_post(run->engine, &task->task);
+  return 0;
+}
+
+static void perform_resize(struct gbx_engine* engine, struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run != NULL) gbx__run_resize(run, request->columns, request->rows);
+  free(request);
+}
+
+int gbx_run_resize(struct gbx_run* run, uint16_t columns, uint16_t rows,
+                   struct gbx_err* err) {
+  struct run_task* task = task_for(run, perform_resize);
+  if (task == NULL) return no_memory("resize", err);
+  task->columns = columns;
+  task->rows = rows;
+  gbx__engine_post(run->engine, &task->task);
+  return 0;
+}
+
+static void perform_close_output(struct gbx_engine* engine,
+                                 struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run != NULL) gbx__run_close_output(run, request->stream);
+  free(request);
+}
+
+int gbx_run_close_output(struct gbx_run* run, enum gbx_stream stream,
+                         struct gbx_err* err) {
+  struct run_task* task = task_for(run, perform_close_output);
+  if (task == NULL) return no_memory("close", err);
+  task->stream = stream;
   gbx__engine_post(run->engine, &task->task);
   return 0;
 }

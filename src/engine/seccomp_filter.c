@@ -280,22 +280,24 @@ static const struct argument_rule argument_rules[] = {
     RULE(ALLOW, "seccomp", BITS(1, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0)),
 };
 
-/* Calls that are allowed but for two values of one argument, EPERM. */
+/* Calls that are allowed but for a few values of one argument, EPERM. */
 struct exception {
   const char* call;
   unsigned argument;
-  uint32_t top_bit; /* those above it do not matter */
-  uint32_t refused[2];
+  uint32_t top_bit;    /* those above it do not matter */
+  uint32_t refused[3]; /* fewer are repeated */
 };
 
 static const struct exception exceptions[] = {
-    /* They put input into a terminal, which a shell on the host may read. By
-     * the lower 16 bits, type and number: the upper ones say size and
-     * direction, and no terminal request of these two numbers has any. */
-    {"ioctl", 1, 0x8000, {TIOCSTI, TIOCLINUX}},
+    /* The first two put input into a terminal, which a shell on the host may
+     * read. The third loads line disciplines, of modems and radios: kernel code
+     * with a history, which a box with a terminal could else reach. By the
+     * lower 16 bits, type and number: the upper ones say size and direction,
+     * and no terminal request of these numbers has any. */
+    {"ioctl", 1, 0x8000, {TIOCSTI, TIOCLINUX, TIOCSETD}},
     /* The limits of pid 1. For this the kernel asks only whether it is the same
      * user, which init is. */
-    {"prlimit64", 0, TOP_BIT, {1, 1}},
+    {"prlimit64", 0, TOP_BIT, {1, 1, 1}},
 };
 
 /* ---- init's calls ------------------------------------------------------- */
@@ -455,8 +457,9 @@ static int add_groups(const struct compiler* compiler,
 static int add_exception(const struct compiler* compiler,
                          const struct exception* exception, uint32_t mask,
                          uint32_t value, uint32_t bit) {
-  bool refused = (exception->refused[0] & mask) == value ||
-                 (exception->refused[1] & mask) == value;
+  bool refused = false;
+  for (int i = 0; i < 3; i++)
+    if ((exception->refused[i] & mask) == value) refused = true;
   if (!refused || bit == 0) {
     const struct argument_test part = BITS(exception->argument, mask, value);
     return add_rule(compiler, refused ? REFUSE : ALLOW, exception->call, &part,

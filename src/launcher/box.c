@@ -48,9 +48,11 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
     return NULL;
   }
   box->pidfd = box->socket_fd = box->listener_fd = box->memory.shm_fd = -1;
+  box->payload_fd = box->pty_fd = -1;
   box->root = parts->root;
   box->leaf = parts->leaf;
   box->limits = parts->spec.limits;
+  box->has_pty = parts->spec.pty;
   box->end.escape_syscall = -1;
   for (int i = 0, next = 0; i < GBX_LEAF_FDS; i++) {
     bool has = (parts->leaf_has & (1u << i)) != 0;
@@ -162,19 +164,22 @@ bool box_had_oom(struct box* box) {
 
 void box_read_usage(struct box* box) {
   /* What the leaf does not have init has counted. */
+  struct gbx_wire_usage* usage = &box->end.usage;
   (void)read_counter(box->leaf_fd[GBX_LEAF_MAX_USAGE], "",
-                     &box->end.max_memory_bytes);
+                     &usage->max_memory_bytes);
   int fd = box->leaf_fd[GBX_LEAF_CPU_USAGE];
   uint64_t nanoseconds;
-  if (!read_counter(fd, "usage_usec ", &box->end.cpu_us) &&
+  if (!read_counter(fd, "usage_usec ", &usage->cpu_us) &&
       read_counter(fd, "", &nanoseconds))
-    box->end.cpu_us = nanoseconds / 1000;
+    usage->cpu_us = nanoseconds / 1000;
 }
 
 void box_free(struct box* box) {
   fd_close(&box->pidfd);
   fd_close(&box->socket_fd);
   fd_close(&box->listener_fd);
+  fd_close(&box->payload_fd);
+  fd_close(&box->pty_fd);
   fd_close(&box->memory.shm_fd);
   box->trace = trace_free(box->trace);
   for (int i = 0; i < GBX_LEAF_FDS; i++)

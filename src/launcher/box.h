@@ -36,6 +36,10 @@ struct box {
   int socket_fd;             /* to init */
   int listener_fd;           /* reports the kill set; -1 if none */
   struct trace* trace;       /* and, if not NULL, all that is refused */
+  int payload_fd;            /* pidfd of the payload */
+  bool has_pty;              /* it was made with a terminal */
+  int pty_fd;                /* its master, until the engine has it */
+  int32_t payload_pid;       /* as the box numbers it */
   int leaf_fd[GBX_LEAF_FDS]; /* -1 for what its leaf does not have */
   uint32_t leaf;             /* its number; 0 without a cgroup */
   uint32_t root;

@@ -36,6 +36,7 @@
 #include "launcher/mount.h"
 #include "launcher/net.h"
 #include "launcher/payload.h"
+#include "launcher/pty.h"
 #include "launcher/root.h"
 
 static void die(int socket_fd, const struct gbx_err* err)
@@ -88,6 +89,11 @@ static int put_covered(const struct box_spec* spec, int* trees,
 }
 
 static int own_mounts(const struct box_spec* spec, struct gbx_err* err) {
+  int tty_fd = -1;
+  if (spec->pty) {
+    tty_fd = pty_take_tty(err);
+    if (tty_fd < 0) return tty_fd;
+  }
   /* Copies of the prepared root: what a box does to its mounts stays there. */
   if (setns(spec->root->ns_fd, CLONE_NEWNS) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "setns", "prepared root");
@@ -97,6 +103,10 @@ static int own_mounts(const struct box_spec* spec, struct gbx_err* err) {
   int covered[COVERED_MAX];
   int result = take_covered(spec, covered, err);
   if (result < 0) return result;
+  if (spec->pty) { /* before /dev/shm, which lies in it */
+    result = pty_mount_dev(tty_fd, err);
+    if (result < 0) return result;
+  }
 
   for (size_t i = 0; i < GBX_LAYOUT_SCRATCH; i++) {
     const struct gbx_layout_scratch* scratch = &gbx_layout_scratch[i];
@@ -142,6 +152,28 @@ static int make_box(const struct box_spec* spec, struct gbx_err* err) {
   return 0;
 }
 
+/* What BOX_READY brings, after the listener that the payload sent. */
+static int send_ready(const struct box_spec* spec, int socket_fd, pid_t payload,
+                      int master_fd, struct gbx_fds* fds, struct gbx_err* err) {
+  int pidfd = sys_pidfd_open(payload);
+  if (pidfd < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "pidfd_open", "payload");
+  fds->fd[fds->count++] = pidfd;
+  if (master_fd >= 0) fds->fd[fds->count++] = master_fd;
+  /* Its content is of our ipc namespace, wherever it is read. */
+  if (!spec->has_cgroup) {
+    int shm_fd = open("/proc/sysvipc/shm", O_RDONLY | O_CLOEXEC);
+    if (shm_fd >= 0) fds->fd[fds->count++] = shm_fd; /* else: no such memory */
+  }
+  struct gbx_msg_box_ready ready = {.pid = payload};
+  GBX_MSG_INIT(&ready, GBX_M_BOX_READY, 0);
+  int result = gbx_msg_send(socket_fd, &ready.head, fds->fd, fds->count);
+  gbx_fds_close(fds);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_INTERNAL, -result, "sendmsg", "BOX_READY");
+  return 0;
+}
+
 /* Forks the payload and waits until it is set up. Returns its pid; the
  * listener of its filter is sent on with BOX_READY. */
 static pid_t start_payload(const struct box_spec* spec, int socket_fd,
@@ -149,10 +181,15 @@ static pid_t start_payload(const struct box_spec* spec, int socket_fd,
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "payload");
+  int master_fd = -1, slave_fd = -1;
+  if (spec->pty &&
+      pty_open(spec->columns, spec->rows, &master_fd, &slave_fd, err) < 0)
+    return -1;
   pid_t pid = fork();
   if (pid < 0) return gbx_fail(err, GBX_E_SETUP, errno, "fork", "payload");
-  if (pid == 0) payload_main(spec, pair[1]);
+  if (pid == 0) payload_main(spec, pair[1], slave_fd);
   (void)close(pair[1]);
+  fd_close(&slave_fd); /* or the terminal's end would not show */
 
   /* From here on nothing of the payload's user may look into us: our memory
    * is a copy of the launcher's. */
@@ -168,18 +205,11 @@ static pid_t start_payload(const struct box_spec* spec, int socket_fd,
     *err = message.result.err;
     return -1;
   }
-  /* Last, after the listener if there is one. Its content is of our ipc
-   * namespace, wherever it is read. */
-  if (!spec->has_cgroup && fds.count < GBX_MSG_FDS) {
-    int shm_fd = open("/proc/sysvipc/shm", O_RDONLY | O_CLOEXEC);
-    if (shm_fd >= 0) fds.fd[fds.count++] = shm_fd; /* else: no such memory */
-  }
-  struct gbx_msg_head ready;
-  gbx_msg_head_init(&ready, GBX_M_BOX_READY, sizeof ready, 0);
-  result = gbx_msg_send(socket_fd, &ready, fds.fd, fds.count);
-  gbx_fds_close(&fds);
-  if (result < 0)
-    return gbx_fail(err, GBX_E_INTERNAL, -result, "sendmsg", "BOX_READY");
+  if (fds.count > 1)
+    return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "payload",
+                    "sent %d descriptors", fds.count);
+  result = send_ready(spec, socket_fd, pid, master_fd, &fds, err);
+  if (result < 0) return result;
   *ret_payload_fd = pair[0];
   return pid;
 }
@@ -233,6 +263,10 @@ static void await_exec(int payload_fd, struct gbx_msg_box_end* end) {
                    "ended before it executed");
 }
 
+static uint64_t microseconds(const struct timeval* time) {
+  return (uint64_t)time->tv_sec * 1000000u + (uint64_t)time->tv_usec;
+}
+
 /* Reaps orphans too, for as long as the payload lives. */
 static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
   for (;;) {
@@ -245,11 +279,18 @@ static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
   }
   struct rusage usage;
   if (getrusage(RUSAGE_CHILDREN, &usage) < 0) return;
-  end->cpu_us = (uint64_t)usage.ru_utime.tv_sec * 1000000u +
-                (uint64_t)usage.ru_utime.tv_usec +
-                (uint64_t)usage.ru_stime.tv_sec * 1000000u +
-                (uint64_t)usage.ru_stime.tv_usec;
-  end->max_memory_bytes = (uint64_t)usage.ru_maxrss * 1024u;
+  uint64_t user_us = microseconds(&usage.ru_utime);
+  uint64_t system_us = microseconds(&usage.ru_stime);
+  end->usage = (struct gbx_wire_usage){
+      .cpu_us = user_us + system_us,
+      .cpu_user_us = user_us,
+      .cpu_system_us = system_us,
+      /* Counted in 512 bytes, whatever the block size is. */
+      .read_bytes = (uint64_t)usage.ru_inblock * 512u,
+      .written_bytes = (uint64_t)usage.ru_oublock * 512u,
+      .max_memory_bytes = (uint64_t)usage.ru_maxrss * 1024u,
+      .has_split = true,
+  };
 }
 
 /* The launcher's other boxes, its engine and its keeper: a fork has copies of
@@ -275,7 +316,7 @@ void init_main(const struct box_spec* spec, int launcher) {
   if (gbx_msg_recv(launcher, &message, &fds) <= 0 ||
       message.head.type != GBX_M_GO)
     _exit(127);
-  if (fds.count < 4) {
+  if (fds.count < 1 + gbx_run_fd_count(message.go.flags)) {
     (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "GO");
     die(launcher, &err);
   }

@@ -20,6 +20,8 @@ struct box_spec {
   const struct filter* init_filter;
   bool notify; /* the payload's filter has a listener */
   bool traced; /* which answers, so that a call waits for it */
+  bool pty;    /* the box has a terminal, of this size */
+  uint16_t columns, rows;
 };
 
 /* The life of a box's pid 1. `socket_fd` leads to the launcher. */

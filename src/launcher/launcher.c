@@ -303,9 +303,13 @@ static void give_up_box(struct box* box, const struct gbx_err* err) {
   box_kill(box);
 }
 
+/* For `run`, or a ready one for whoever comes: NULL. */
 static struct box* make_box(const struct root* root, bool with_leaf,
-                            const struct gbx_wire_limits* limits, bool traced,
+                            const struct gbx_wire_limits* limits,
+                            const struct gbx_msg_run* run,
                             struct gbx_err* err) {
+  uint32_t flags = run == NULL ? 0 : run->flags;
+  bool traced = (flags & GBX_RUN_TRACE) != 0;
   struct gbx_fds leaf_fds = {0};
   struct box_parts parts = {
       .root = root->id,
@@ -320,6 +324,11 @@ static struct box* make_box(const struct root* root, bool with_leaf,
                .notify = launcher.notify,
                .traced = traced},
   };
+  if ((flags & GBX_RUN_PTY) != 0) {
+    parts.spec.pty = true;
+    parts.spec.columns = run->columns;
+    parts.spec.rows = run->rows;
+  }
   if (with_leaf && make_leaf(&parts, &leaf_fds, err) < 0) return NULL;
   struct box* box = box_new(&parts, err);
   if (box == NULL) {
@@ -358,9 +367,15 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   if (tree_fd < 0) return tree_fd;
   int result = box_go(box, run, tree_fd, err);
   if (result < 0) return result;
-  struct gbx_msg_started started;
+  struct gbx_msg_started started = {.pid = box->payload_pid};
   GBX_MSG_INIT(&started, GBX_M_STARTED, run->request.head.id);
-  tell_engine(&started.head, &box->pidfd, 1);
+  int fds[3] = {box->pidfd};
+  int count = 1;
+  if ((run->request.flags & GBX_RUN_HANDLE) != 0)
+    fds[count++] = box->payload_fd;
+  if (box->pty_fd >= 0) fds[count++] = box->pty_fd;
+  tell_engine(&started.head, fds, count);
+  fd_close(&box->pty_fd); /* its end is for the engine to see */
   return 0;
 }
 
@@ -369,6 +384,7 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
 static bool ready_box_suits(const struct box* box, const struct run* run,
                             bool with_leaf) {
   const struct gbx_wire_limits* wanted = &run->request.limits;
+  if ((run->request.flags & GBX_RUN_PTY) != 0) return false;
   if (box->state != BOX_READY || box->reaped || box->end.err.code != GBX_OK ||
       box->root != run->request.root || (box->leaf != 0) != with_leaf ||
       (run->request.flags & GBX_RUN_TRACE) != 0)
@@ -389,7 +405,7 @@ static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
   struct root* root = find_root(request->root);
   if (root == NULL)
     (void)gbx_fail(&err, GBX_E_INTERNAL, EBADMSG, "run", "no such root");
-  else if (fds->count < 3)
+  else if (fds->count < gbx_run_fd_count(request->flags))
     (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "argv and output");
   bool traced = (request->flags & GBX_RUN_TRACE) != 0;
   if (err.code == GBX_OK && traced)
@@ -411,17 +427,19 @@ static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
     box->run = NULL;
     give_up_box(box, &err);
   }
-  box = make_box(root, with_leaf, &request->limits, traced, &err);
+  box = make_box(root, with_leaf, &request->limits, request, &err);
   if (box == NULL)
     fail_run(run, &err);
   else
     box->run = run; /* its BOX_READY dispatches it */
 }
 
-static void box_is_ready(struct box* box, struct gbx_fds* fds) {
+static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
+                         struct gbx_fds* fds) {
   struct gbx_err err = {0};
+  int next = 0;
   if (launcher.notify) {
-    box->listener_fd = gbx_fds_steal(fds, 0);
+    box->listener_fd = gbx_fds_steal(fds, next++);
     int result = box->listener_fd < 0
                      ? gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg",
                                 "the filter's listener")
@@ -431,7 +449,15 @@ static void box_is_ready(struct box* box, struct gbx_fds* fds) {
       return;
     }
   }
-  if (box->leaf == 0) box->memory.shm_fd = gbx_fds_steal(fds, launcher.notify);
+  box->payload_pid = ready->pid;
+  box->payload_fd = gbx_fds_steal(fds, next++);
+  if (box->has_pty) box->pty_fd = gbx_fds_steal(fds, next++);
+  if (box->payload_fd < 0 || (box->has_pty && box->pty_fd < 0)) {
+    (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "payload");
+    give_up_box(box, &err);
+    return;
+  }
+  if (box->leaf == 0) box->memory.shm_fd = gbx_fds_steal(fds, next);
   box->state = BOX_READY;
   if (box->run != NULL && dispatch(box, box->run, &err) < 0)
     give_up_box(box, &err);
@@ -454,7 +480,7 @@ static bool serve_box_socket(struct box* box) {
   }
   switch (message.head.type) {
     case GBX_M_BOX_READY:
-      box_is_ready(box, &fds);
+      box_is_ready(box, &message.box_ready, &fds);
       break;
     case GBX_M_FAILED:
       gbx_err_sanitize(&message.result.err);
@@ -464,8 +490,7 @@ static bool serve_box_socket(struct box* box) {
       box->end.reported = 1;
       box->end.wait_code = message.box_end.wait_code;
       box->end.wait_status = message.box_end.wait_status;
-      box->end.cpu_us = message.box_end.cpu_us;
-      box->end.max_memory_bytes = message.box_end.max_memory_bytes;
+      box->end.usage = message.box_end.usage;
       if (message.box_end.err.code != GBX_OK) {
         gbx_err_sanitize(&message.box_end.err);
         box->end.err = message.box_end.err;
@@ -603,7 +628,7 @@ static struct root* root_that_wants_a_box(void) {
 static void refill(struct root* root) {
   struct gbx_err err = {0};
   /* A failure is reported by the run that needs the box. */
-  if (make_box(root, launcher.leaves, &ready_limits, false, &err) == NULL)
+  if (make_box(root, launcher.leaves, &ready_limits, NULL, &err) == NULL)
     root->ready_disabled = true;
 }
 

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -42,17 +43,31 @@ static void reset_signals(void) {
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* The terminal becomes 0, 1 and 2, and the controlling one of this session,
+ * which has none. Takes `slave_fd`. */
+static int take_terminal(int slave_fd, struct gbx_err* err) {
+  for (int fd = 0; fd <= 2; fd++)
+    if (dup2(slave_fd, fd) < 0)
+      return gbx_fail(err, GBX_E_SETUP, errno, "dup2", "terminal");
+  (void)close(slave_fd);
+  if (ioctl(0, TIOCSCTTY, 0) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "TIOCSCTTY", "terminal");
+  return 0;
+}
+
 /* Gives everything up. Returns the listener's descriptor, 0 if there is none,
  * or a negative errno. */
-static int confine(const struct box_spec* spec, struct gbx_err* err) {
+static int confine(const struct box_spec* spec, int slave_fd,
+                   struct gbx_err* err) {
   /* Its own session: no terminal of the host can be the controlling one. */
   if (setsid() < 0) return gbx_fail(err, GBX_E_SETUP, errno, "setsid", "-");
   reset_signals();
   /* Limits before capabilities go: a hard limit may still have to be set in
    * the nested user namespace, which also gives CAP_SETPCAP for what follows.
    */
-  int result = 0;
-  if (!spec->has_cgroup) result = limits_nest_for_pids(spec->limits.pids, err);
+  int result = slave_fd < 0 ? 0 : take_terminal(slave_fd, err);
+  if (result == 0 && !spec->has_cgroup)
+    result = limits_nest_for_pids(spec->limits.pids, err);
   if (result == 0) result = limits_set_fixed(err);
   /* No descriptor of launcher, keeper or another box may be left when the
    * first instruction of the program runs (CVE-2016-9962, CVE-2024-21626). */
@@ -142,16 +157,28 @@ static int execute(const struct program* program) {
   return seen;
 }
 
-/* stdin is the box's own /dev/null; 1, 2 and perhaps 3 are what came. All
- * others are close-on-exec. */
-static int place_descriptors(struct gbx_fds* fds, bool fd3,
+/* 0 to 3 as RUN's flags say, from what came after the exec blob. Without a
+ * pipe stdin is the box's own /dev/null; with a terminal 0 to 2 are in place.
+ * All others are close-on-exec. */
+static int place_descriptors(struct gbx_fds* fds, uint32_t flags,
                              struct gbx_err* err) {
-  int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null_fd < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "open", "/dev/null");
-  if (dup2(null_fd, 0) < 0 || dup2(fds->fd[1], 1) < 0 ||
-      dup2(fds->fd[2], 2) < 0 || (fd3 && dup2(fds->fd[3], 3) < 0))
-    return gbx_fail(err, GBX_E_SETUP, errno, "dup2", "stdio");
+  bool pty = (flags & GBX_RUN_PTY) != 0;
+  const int* next = fds->fd + 1;
+  int result = 0;
+  if (!pty) {
+    result = dup2(*next++, 1);
+    if (result >= 0) result = dup2(*next++, 2);
+  }
+  if (result >= 0 && (flags & GBX_RUN_FD3) != 0) result = dup2(*next++, 3);
+  if ((flags & GBX_RUN_STDIN) != 0) {
+    if (result >= 0) result = dup2(*next, 0);
+  } else if (!pty) {
+    int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null_fd < 0)
+      return gbx_fail(err, GBX_E_SETUP, errno, "open", "/dev/null");
+    if (result >= 0) result = dup2(null_fd, 0);
+  }
+  if (result < 0) return gbx_fail(err, GBX_E_SETUP, errno, "dup2", "stdio");
   return 0;
 }
 
@@ -172,11 +199,11 @@ static void send_head(int socket_fd, enum gbx_msg_type type, int fd) {
   if (gbx_msg_send(socket_fd, &head, &fd, fd > 0 ? 1 : 0) < 0) _exit(127);
 }
 
-void payload_main(const struct box_spec* spec, int init_fd) {
+void payload_main(const struct box_spec* spec, int init_fd, int slave_fd) {
   struct gbx_err err = {0};
   /* At 3, so that everything above can be closed in one call. */
   if (dup2(init_fd, 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) < 0) _exit(127);
-  int listener_fd = confine(spec, &err);
+  int listener_fd = confine(spec, slave_fd, &err);
   if (listener_fd < 0) die(3, &err, 127);
   send_head(3, GBX_M_PAYLOAD_READY, listener_fd);
   if (listener_fd > 0) (void)close(listener_fd);
@@ -184,11 +211,13 @@ void payload_main(const struct box_spec* spec, int init_fd) {
 
   union gbx_msg message;
   struct gbx_fds fds;
-  if (gbx_msg_recv(3, &message, &fds) <= 0 || fds.count < 3) _exit(127);
+  if (gbx_msg_recv(3, &message, &fds) <= 0 ||
+      fds.count < gbx_run_fd_count(message.go.flags))
+    _exit(127);
   /* Out of the way: 3 may be needed for the driver's socket. */
   int socket_fd = fcntl(3, F_DUPFD_CLOEXEC, 10);
   bool fd3 = (message.go.flags & GBX_RUN_FD3) != 0;
-  if (socket_fd < 0 || (fd3 && fds.count < 4)) _exit(127);
+  if (socket_fd < 0) _exit(127);
   if (!fd3) (void)close(3);
 
   struct program program = {0};
@@ -196,7 +225,7 @@ void payload_main(const struct box_spec* spec, int init_fd) {
       (message.go.file_bytes != 0 &&
        limits_set_file_size(message.go.file_bytes, &err) < 0) ||
       read_program(fds.fd[0], &program, &err) < 0 ||
-      place_descriptors(&fds, fd3, &err) < 0 ||
+      place_descriptors(&fds, message.go.flags, &err) < 0 ||
       enter_cwd(program.cwd, &err) < 0)
     die(socket_fd, &err, 127);
   send_head(socket_fd, GBX_M_EXECUTING, -1);

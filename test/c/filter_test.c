@@ -255,9 +255,12 @@ static const char* expected(const char* call, uint64_t a0, uint64_t a1) {
     return (first & 0x7e020000) != 0 ? "kill" : "allow";
   if (strcmp(call, "unshare") == 0) return unshare_verdict(a0);
   if (strcmp(call, "fcntl") == 0) return fcntl_verdict(second);
-  if (strcmp(call, "ioctl") == 0)
-    return (second & 0xffff) == 0x5412 || (second & 0xffff) == 0x541c ? "eperm"
-                                                                      : "allow";
+  if (strcmp(call, "ioctl") == 0) {
+    uint32_t request = second & 0xffff;
+    bool is_refused =
+        request == 0x5412 || request == 0x541c || request == 0x5423;
+    return is_refused ? "eperm" : "allow";
+  }
   if (strcmp(call, "personality") == 0)
     return (first & ~0x20008u) == 0 || first == 0xffffffff ? "allow" : "eperm";
   if (strcmp(call, "prlimit64") == 0) return first == 1 ? "eperm" : "allow";
@@ -382,6 +385,7 @@ static void test_known_arguments(void) {
       {"TIOCSTI", "ioctl", 0, TIOCSTI, "eperm"},
       {"SYS-11 with bit 32", "ioctl", 0, TIOCSTI | 1ull << 32, "eperm"},
       {"TIOCLINUX", "ioctl", 0, TIOCLINUX, "eperm"},
+      {"TIOCSETD", "ioctl", 0, TIOCSETD, "eperm"},
       {"TCGETS", "ioctl", 0, TCGETS, "allow"},
       {"a request as musl passes it", "ioctl", 0, 0xffffffff80045430, "allow"},
       {"SYS-20 pid 1", "prlimit64", 1, 0, "eperm"},

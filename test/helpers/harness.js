@@ -75,6 +75,13 @@ async function open(t, options) {
     const original = sandbox[method].bind(sandbox);
     sandbox[method] = async (...args) => watchOutput(await original(...args));
   }
+  const startProcess = sandbox.spawn.bind(sandbox);
+  sandbox.spawn = (...args) => {
+    const child = startProcess(...args);
+    const wait = child.wait.bind(child);
+    child.wait = async () => watchOutput(await wait());
+    return child;
+  };
   const startKernel = sandbox.kernel.bind(sandbox);
   sandbox.kernel = async (...args) => {
     const kernel = await startKernel(...args);

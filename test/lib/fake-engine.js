@@ -172,8 +172,15 @@ function runResult(overrides) {
     exitCode: 0,
     signal: 0,
     exec: null,
-    maxMemoryBytes: 4096,
-    cpuUs: 2000,
+    usage: {
+      cpuUs: 2000,
+      cpuUserUs: 1500,
+      cpuSystemUs: 500,
+      maxMemoryBytes: 4096,
+      maxPids: null,
+      readBytes: 512,
+      writtenBytes: 0,
+    },
     ...overrides,
   };
 }

@@ -16,6 +16,7 @@ const names = [
   'Result',
   'Sandbox',
   'SandboxError',
+  'SandboxProcess',
   'doctor',
   'isSupported',
   'runCode',

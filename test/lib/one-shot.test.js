@@ -151,7 +151,7 @@ describe('runCode', () => {
       ['1', { language: 'ruby' }],
       ['1', { timeout: 5 }],
       ['1', { memoryMb: '5' }],
-      ['1', { stdin: 'x' }],
+      ['1', { stdin: 5 }],
       ['1', { network: true }],
       ['1', null],
       ['a\0', { language: 'bash' }],

@@ -327,27 +327,92 @@ describe('per-call options', () => {
   });
 
   test('that are not built yet are refused by name', () => {
-    const later = {
-      stdin: 'x',
-      cwd: '/tmp',
-      signal: new AbortController().signal,
-      memoryMb: 64,
-      cpus: null,
-      pids: 5,
-    };
-    for (const place of ['sandbox.run()', 'sandbox.kernel()']) {
-      for (const [name, value] of Object.entries(later)) {
-        refuses(
-          place,
-          { [name]: value },
-          new RegExp(
-            `^${name}( of a single call)? is not built yet in glovebox ${version}`,
-          ),
-        );
-      }
+    for (const place of ['sandbox.kernel()', 'kernel.runCode()']) {
+      refuses(place, { stdin: 'x' }, /^stdin is not built yet in glovebox/);
+      readOptions(place, { stdin: null });
     }
-    readOptions('sandbox.run()', { stdin: null, cwd: undefined, signal: null });
-    refuses('runCode()', { stdin: 'x' }, /^stdin is not built yet/);
+  });
+
+  test('limits may be lifted with null, and are ranges as for the session', () => {
+    for (const place of [
+      'sandbox.run()',
+      'sandbox.runCode()',
+      'sandbox.spawn()',
+      'sandbox.kernel()',
+    ]) {
+      const call = readOptions(place, { memoryMb: null, cpus: 0.5, pids: 1 });
+      assert.deepEqual([call.memoryMb, call.cpus, call.pids], [null, 0.5, 1]);
+      refuses(place, { memoryMb: 0 }, /Expected MiB, a whole number 1–/);
+      refuses(place, { cpus: '1' }, /Expected cores, 0\.01–1024, or null/);
+      refuses(place, { pids: 1.5 }, /for pids, received 1\.5/);
+    }
+  });
+
+  test('cwd starts at the workspace, and null is the workspace', () => {
+    const read = (cwd) => readOptions('sandbox.run()', { cwd }).cwd;
+    assert.equal(read('/tmp'), '/tmp');
+    assert.equal(read('a/b'), '/workspace/a/b');
+    assert.equal(read(null), null);
+    assert.equal(read(undefined), undefined);
+    for (const cwd of ['', 'a\0b', '\ud800', 5, 'x'.repeat(4096), ['/tmp']]) {
+      refuses('sandbox.run()', { cwd }, /^Expected the path of a folder/);
+    }
+  });
+
+  test('stdin is text, bytes or a stream of them', () => {
+    const { Readable } = require('node:stream');
+    for (const stdin of [
+      '',
+      Buffer.alloc(1),
+      new Uint8Array(2),
+      Readable.from([]),
+      (async function* () {})(),
+      new ReadableStream(),
+      null,
+    ]) {
+      assert.equal(readOptions('sandbox.run()', { stdin }).stdin, stdin);
+    }
+    for (const stdin of [
+      5,
+      true,
+      {},
+      [],
+      ['a'],
+      new Uint16Array(2),
+      () => {},
+    ]) {
+      refuses('sandbox.run()', { stdin }, /^Expected a string, bytes, or a/);
+    }
+    refuses(
+      'sandbox.spawn()',
+      { stdin: 'x' },
+      /^stdin is an option of sandbox\.runCode\(\), not of sandbox\.spawn/,
+    );
+  });
+
+  test('signal is an AbortSignal', () => {
+    const { signal } = new AbortController();
+    assert.equal(readOptions('sandbox.run()', { signal }).signal, signal);
+    assert.equal(readOptions('sandbox.run()', { signal: null }).signal, null);
+    for (const wrong of [new AbortController(), 'SIGTERM', 15, {}]) {
+      refuses('sandbox.run()', { signal: wrong }, /^Expected an AbortSignal/);
+    }
+  });
+
+  test('pty has a size and a TERM', () => {
+    const read = (pty) => readOptions('sandbox.spawn()', { pty }).pty;
+    const term = 'xterm-256color';
+    assert.deepEqual(read({}), { cols: 80, rows: 24, term });
+    assert.deepEqual(read({ cols: 1, rows: 65535, term: 'dumb' }), {
+      cols: 1,
+      rows: 65535,
+      term: 'dumb',
+    });
+    assert.equal(read(null), null);
+    refuses('sandbox.spawn()', { pty: { cols: 0 } }, /for cols, received 0/);
+    refuses('sandbox.spawn()', { pty: { rows: 65536 } }, /for rows/);
+    refuses('sandbox.spawn()', { pty: { columns: 80 } }, /Unknown option/);
+    refuses('sandbox.spawn()', { pty: true }, /received true/);
   });
 
   test('P33 a language that does not exist is refused by name', () => {

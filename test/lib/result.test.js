@@ -239,15 +239,24 @@ describe('ExecutionResult', () => {
   test('usage is in milliseconds and bytes, null where not known', () => {
     assert.deepEqual(run({}).usage, {
       cpuMs: 2,
+      cpuUserMs: 1.5,
+      cpuSystemMs: 0.5,
       wallMs: 1.5,
       maxMemoryBytes: 4096,
+      maxPids: null,
+      ioReadBytes: 512,
+      ioWriteBytes: 0,
     });
     assert.equal(run({}).durationMs, 1.5);
-    assert.deepEqual(run({ cpuUs: 0, maxMemoryBytes: 0 }).usage, {
-      cpuMs: null,
-      wallMs: 1.5,
-      maxMemoryBytes: null,
-    });
+  });
+
+  test('a SIGKILL from the handle is said to be one', () => {
+    const native = runResult({ fault: 'killed', exitCode: 137, signal: 9 });
+    const frames = new FrameCollector();
+    const message = (settings) =>
+      runOutcome(native, frames, settings, ['x']).fault.message;
+    assert.match(message({}), /by no limit of the sandbox/);
+    assert.match(message({ wasKilled: true }), /by kill\(\) of its handle/);
   });
 });
 

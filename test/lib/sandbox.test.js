@@ -199,6 +199,11 @@ describe('what a call gets', () => {
       script: null,
       trackFiles: false,
       trace: false,
+      input: false,
+      firstInput: null,
+      inputEnds: false,
+      stream: false,
+      pty: null,
       wantOutput: [false, false],
     });
     await sandbox.close();

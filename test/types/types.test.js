@@ -119,6 +119,9 @@ describe('index.d.ts says what lib/ does', () => {
       SandboxOptions: 'new Sandbox()',
       PerCallOptions: 'sandbox.run()',
       RunCodeOptions: 'sandbox.runCode()',
+      SpawnOptions: 'sandbox.spawn()',
+      TerminalOptions: 'pty of sandbox.spawn()',
+      TerminalSize: 'process.resize()',
       KernelOptions: 'sandbox.kernel()',
       CellOptions: 'kernel.runCode()',
       ReadFileOptions: 'sandbox.readFile()',
@@ -144,6 +147,20 @@ describe('index.d.ts says what lib/ does', () => {
       );
       assert.deepEqual(typed, written.sort(), name);
     }
+  });
+
+  test('about a process', () => {
+    const { EventEmitter } = require('node:events');
+    const { prototype } = glovebox.SandboxProcess;
+    const written = Object.getOwnPropertyNames(prototype).filter(
+      (member) => member !== 'constructor',
+    );
+    const typed = memberNames('SandboxProcess').filter(
+      (member) =>
+        !member.startsWith('__@') && !(member in EventEmitter.prototype),
+    );
+    const streams = ['stderr', 'stdin', 'stdout'];
+    assert.deepEqual(typed, [...written, ...streams].sort());
   });
 
   test('about the properties of a result', () => {

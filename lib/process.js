@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// A process to talk to, in a box of its own: what sandbox.spawn() returns. Its
+// members and events are those of node:child_process where they mean the same.
+//
+// Output is read from the box only while somebody reads the streams, so a
+// program that writes faster than that waits, as with a pipe.
+
+const { AsyncResource } = require('node:async_hooks');
+const { EventEmitter } = require('node:events');
+const { Readable, Writable } = require('node:stream');
+const { throwIfAborted, watchAbort } = require('./abort.js');
+const { FrameCollector } = require('./frames.js');
+const { OutputRelay } = require('./output-relay.js');
+const { SandboxError, invalidOption, toSandboxError } = require('./errors.js');
+const { describe } = require('./option-kinds.js');
+const { readOptions } = require('./options.js');
+const { runOutcome } = require('./outcome.js');
+const { signalName, signalNumber } = require('./signals.js');
+const { InputPipe, bytesOf } = require('./stdin-pump.js');
+
+// Set in the class, which alone can reach its private parts.
+let startProcess;
+
+const internal = Symbol('process');
+
+// What a stream takes before somebody reads it.
+const readAheadBytes = 2 ** 17;
+
+const streamNames = ['stdout', 'stderr'];
+
+class SandboxProcess extends EventEmitter {
+  #settings;
+  #argv;
+  #run;
+  #input = new InputPipe();
+  #frames = new FrameCollector();
+  #scope = new AsyncResource('GLOVEBOX_PROCESS');
+  #streams;
+  #wanted = [false, false];
+  // What wait() gives as stdout and stderr: promises of `{bytes, truncated}`.
+  #kept = [];
+  #pid;
+  #exitCode = null;
+  #signalCode = null;
+  #wasKilled = false;
+  #hasEnded = false;
+  // `{error}`: what wait() rejects with.
+  #failure;
+  #forget;
+  #waiting;
+  #ended;
+  #markEnded;
+
+  constructor(key, session, spec, settings) {
+    if (key !== internal) {
+      throw invalidOption(
+        'new SandboxProcess()',
+        'sandbox.spawn()',
+        'a direct call',
+      );
+    }
+    super();
+    this.#settings = settings;
+    this.#argv = spec.argv;
+    this.#ended = new Promise((resolve) => {
+      this.#markEnded = resolve;
+    });
+    this.#streams = streamNames.map((_, index) => this.#makeReadable(index));
+    this.stdin = this.#makeWritable();
+    [this.stdout, this.stderr] = this.#streams;
+    this.#announceClose();
+    this.#relayOutput();
+    this.#run = session.run({ ...spec, wantOutput: [true, true] }, (...event) =>
+      this.#scope.runInAsyncScope(this.#onEvent, this, ...event),
+    );
+    this.#input.attach(this.#run);
+    this.#forget = watchAbort(settings.signal, (reason) => this.#stop(reason));
+  }
+
+  static {
+    startProcess = (session, spec, settings) => {
+      throwIfAborted(settings.signal);
+      try {
+        return new SandboxProcess(internal, session, spec, settings);
+      } catch (error) {
+        throw toSandboxError(error);
+      }
+    };
+  }
+
+  /** Its number in the box; undefined before 'spawn'. */
+  get pid() {
+    return this.#pid;
+  }
+
+  get exitCode() {
+    return this.#exitCode;
+  }
+
+  get signalCode() {
+    return this.#signalCode;
+  }
+
+  /** Whether kill() sent a signal. */
+  get killed() {
+    return this.#wasKilled;
+  }
+
+  kill(signal = 'SIGTERM') {
+    const number = signalNumber(signal);
+    if (number === undefined) {
+      throw invalidOption(
+        'signal',
+        'the name or number of a signal, such as "SIGTERM"',
+        describe(signal),
+      );
+    }
+    if (this.#hasEnded) return false;
+    if (number === 0) return true;
+    const sent = this.#run.signal(number);
+    if (sent) this.#wasKilled = true;
+    return sent;
+  }
+
+  resize(size) {
+    const { cols, rows } = readOptions('process.resize()', size);
+    if (!this.#settings.pty) {
+      throw new SandboxError(
+        'resize() needs a terminal: spawn it with pty: {cols, rows}',
+        { code: 'ERR_SANDBOX_INVALID_OPTION', option: 'pty' },
+      );
+    }
+    if (!this.#hasEnded) this.#run.resize(cols, rows);
+  }
+
+  wait() {
+    this.#waiting ??= this.#wait();
+    return this.#waiting;
+  }
+
+  ref() {
+    this.#run.setAwaited(true);
+    return this;
+  }
+
+  unref() {
+    this.#run.setAwaited(false);
+    return this;
+  }
+
+  async [Symbol.asyncDispose]() {
+    if (!this.#hasEnded) this.#run.abort();
+    await this.#ended;
+  }
+
+  // ---- Streams --------------------------------------------------------------
+
+  #makeReadable(index) {
+    return new Readable({
+      highWaterMark: readAheadBytes,
+      read: () => this.#want(index),
+      destroy: (error, callback) => {
+        this.#abandon(index);
+        callback(error);
+      },
+    });
+  }
+
+  #makeWritable() {
+    const input = this.#input;
+    const stdin = new Writable({
+      write: (chunk, _encoding, callback) => {
+        input.write(bytesOf(chunk)).then(() => callback(), callback);
+      },
+      final: (callback) => {
+        input.end().then(() => callback(), callback);
+      },
+      destroy: (error, callback) => {
+        // Who reads waits for more that will not come.
+        input.end().catch(() => {});
+        callback(error);
+      },
+    });
+    // Not an error: a program need not read all that it is given.
+    input.onClose = () => stdin.destroy();
+    return stdin;
+  }
+
+  // The stream wants a chunk. Not at once: a program that always has more would
+  // never let anything else have its turn.
+  #want(index) {
+    if (this.#wanted[index] || this.#hasEnded) return;
+    this.#wanted[index] = true;
+    setImmediate(() => this.#read(index));
+  }
+
+  #read(index) {
+    if (!this.#wanted[index] || this.#hasEnded) return;
+    let chunk;
+    try {
+      chunk = this.#run.read(index);
+    } catch (error) {
+      this.#stop(toSandboxError(error));
+      return;
+    }
+    if (chunk === null) return; // An event comes when there is something.
+    this.#wanted[index] = false;
+    const stream = this.#streams[index];
+    if (chunk.length === 0) stream.push(null);
+    else if (stream.destroyed) this.#want(index);
+    else stream.push(chunk);
+  }
+
+  // Nobody will read it: who writes to a pipe gets SIGPIPE. A terminal goes on,
+  // since the program is on its other side with all that it does.
+  #abandon(index) {
+    if (this.#hasEnded) return;
+    if (this.#settings.pty) this.#want(index);
+    else this.#run?.closeOutput(index);
+  }
+
+  // 'close' comes after 'exit' and the ends of both streams.
+  #announceClose() {
+    const closed = this.#streams.map(
+      (stream) => new Promise((resolve) => stream.once('close', resolve)),
+    );
+    Promise.all([this.#ended, ...closed]).then(() => {
+      // Out of the promise, which would turn what a listener throws into a
+      // rejection.
+      process.nextTick(() =>
+        this.emit('close', this.#exitCode, this.#signalCode),
+      );
+    });
+  }
+
+  // A callback is a reader like any other; what it read is in the result too.
+  #relayOutput() {
+    const relay = new OutputRelay(this.#settings, () =>
+      this.#stop(relay.failure.error),
+    );
+    relay.wanted.forEach((isWanted, index) => {
+      if (!isWanted) return;
+      const stream = this.#streams[index];
+      stream.on('data', (chunk) => relay.deliver(streamNames[index], chunk));
+      this.#kept[index] = keep(stream, this.#settings.maxOutputBytes);
+    });
+  }
+
+  // ---- The end --------------------------------------------------------------
+
+  #onEvent(kind, first, second) {
+    if (kind === 'stdout' || kind === 'stderr') {
+      // What was in the pipe at the end.
+      this.#streams[streamNames.indexOf(kind)].push(first);
+    } else if (kind === 'output') {
+      for (const index of this.#streams.keys()) this.#read(index);
+    } else if (kind === 'input') {
+      this.#input.answer(first === 1);
+    } else if (kind === 'frame') {
+      this.#frames.add(first, second);
+    } else if (kind === 'start') {
+      this.#pid = first;
+      this.emit('spawn');
+    } else if (kind === 'end') {
+      this.#onEnd(first, second);
+    }
+  }
+
+  #stop(error) {
+    this.#failure ??= { error };
+    this.#run?.abort();
+  }
+
+  #onEnd(error, native) {
+    this.#hasEnded = true;
+    this.#forget();
+    if (error) this.#failure ??= { error: toSandboxError(error) };
+    // A box that was taken down has ended all the same.
+    const signal = this.#failure ? 'SIGKILL' : signalName(native.signal);
+    this.#signalCode = signal;
+    this.#exitCode = signal === null ? native.exitCode : null;
+    for (const stream of this.#streams) this.#endStream(stream);
+    this.#input.close();
+    this.#markEnded(native);
+    try {
+      this.emit('exit', this.#exitCode, this.#signalCode);
+    } finally {
+      // Who does not listen learns it from wait().
+      if (this.#failure && this.listenerCount('error') > 0) {
+        this.emit('error', this.#failure.error);
+      }
+    }
+  }
+
+  // What was cut off must not look complete; but an error that nobody listens
+  // for would end the whole program.
+  #endStream(stream) {
+    if (!this.#failure) stream.push(null);
+    else if (stream.listenerCount('error') === 0) stream.destroy();
+    else stream.destroy(this.#failure.error);
+  }
+
+  async #wait() {
+    this.#streams.forEach((stream, index) => {
+      if (!this.#kept[index] && isUnread(stream)) {
+        this.#kept[index] = keep(stream, this.#settings.maxOutputBytes);
+      }
+    });
+    const native = await this.#ended;
+    if (this.#failure) throw this.#failure.error;
+    const nothing = { bytes: Buffer.alloc(0), isTruncated: false };
+    const [stdout = nothing, stderr = nothing] = await Promise.all(this.#kept);
+    return runOutcome(
+      {
+        ...native,
+        stdout: stdout.bytes,
+        stderr: stderr.bytes,
+        stdoutTruncated: stdout.isTruncated,
+        stderrTruncated: stderr.isTruncated,
+      },
+      this.#frames,
+      { ...this.#settings, wasKilled: this.#wasKilled },
+      this.#argv,
+    );
+  }
+}
+
+function isUnread(stream) {
+  return (
+    !stream.readableDidRead &&
+    !stream.destroyed &&
+    stream.listenerCount('data') === 0 &&
+    stream.listenerCount('readable') === 0
+  );
+}
+
+/** Reads `stream` to its end: its first `most` bytes, and whether there were more. */
+function keep(stream, most) {
+  const chunks = [];
+  let size = 0;
+  let isTruncated = false;
+  stream.on('data', (chunk) => {
+    const fits = chunk.subarray(0, most - size);
+    size += fits.length;
+    if (fits.length > 0) chunks.push(fits);
+    if (fits.length < chunk.length) isTruncated = true;
+  });
+  return new Promise((resolve) => {
+    stream.once('close', () =>
+      resolve({ bytes: Buffer.concat(chunks), isTruncated }),
+    );
+  });
+}
+
+module.exports = { SandboxProcess, startProcess };
