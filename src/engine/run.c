@@ -23,6 +23,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -41,6 +42,8 @@
 /* What is read of one stream at a time: a loud box must not starve deadlines
  * and the other boxes. */
 #define LOUD_SHARE (1u << 20)
+/* More than all frames cost that a socket holds, however small they are. */
+#define LAST_SHARE (64u << 20)
 
 struct gbx_run* gbx__run_find(struct gbx_engine* engine, uint32_t id) {
   struct gbx_run* run = engine->runs;
@@ -381,11 +384,21 @@ static void let_rest_in(struct gbx_run* run, int stream) {
   uv_mutex_unlock(&run->mutex);
 }
 
+/* What is in the pipe at this moment. A descriptor of it may live on in another
+ * box, through a socket in the workspace, and be written to without end. */
+static size_t rest_of(const struct gbx_run* run, int stream) {
+  int waiting = 0;
+  /* Of a terminal it does not count what the driver has not passed on yet; all
+   * of that is less than the share. */
+  if (run->input.is_terminal ||
+      ioctl(run->output[stream].fd, FIONREAD, &waiting) < 0)
+    return LOUD_SHARE;
+  return waiting > 0 ? (size_t)waiting : 0;
+}
+
 /* The box is gone, or was never there. Where that is not certain - its launcher
- * is lost, or SIGKILL did not help - it may write without end, so only a share
- * of that is read. */
+ * is lost, or SIGKILL did not help - only a share of the frames is read. */
 static void end_box(struct gbx_run* run, bool is_certain) {
-  size_t share = is_certain ? SIZE_MAX : LOUD_SHARE;
   if (run->state == RUN_SCANNING || run->state == RUN_STARTING)
     run->engine->starting--;
   bool ran = run->state == RUN_STARTING || run->state == RUN_RUNNING;
@@ -397,9 +410,11 @@ static void end_box(struct gbx_run* run, bool is_certain) {
   for (int i = 0; i < 2; i++) {
     gbx__poll_close(&run->output[i].poll);
     let_rest_in(run, i);
-    if (run->output[i].fd >= 0) (void)gbx__run_read_output(run, i, share);
+    if (run->output[i].fd >= 0)
+      (void)gbx__run_read_output(run, i, rest_of(run, i));
   }
-  if (run->control.fd >= 0) read_control(run, share);
+  if (run->control.fd >= 0)
+    read_control(run, is_certain ? LAST_SHARE : LOUD_SHARE);
   gbx__control_close(&run->control);
   if (run->scanning) return; /* a cell's scan goes on to conclude */
   if (ran && run->before != NULL && find_failure(run) == NULL)
@@ -494,17 +509,29 @@ static int open_output(struct gbx_run* run, int stream, int* ret_write_fd,
   int pair[2];
   if (pipe2(pair, O_CLOEXEC) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "pipe2", "output");
-  struct gbx__capture* capture = &run->output[stream];
-  capture->fd = pair[0];
+  cleanup_fd int read_fd = pair[0];
   *ret_write_fd = pair[1];
   /* A pipe is its maker's, mode 0600, and root's boxes are another user: there
    * `echo x > /dev/stdout`, which opens it anew, would be EACCES. Nobody else
    * gains by it, since a pipe has no name but in /proc/<pid>/fd. */
   if (fchmod(pair[1], 0666) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "fchmod", "output");
-  capture->poll = gbx__poll_new(run->engine, capture->fd, run);
-  if (capture->poll == NULL)
+  return gbx__run_take_output_fd(run, stream, fd_steal(&read_fd), err);
+}
+
+int gbx__run_take_output_fd(struct gbx_run* run, int stream, int fd,
+                            struct gbx_err* err) {
+  struct gbx__capture* capture = &run->output[stream];
+  /* First, since it makes the descriptor non-blocking: of a stream the caller's
+   * thread reads as soon as it sees one. */
+  capture->poll = gbx__poll_new(run->engine, fd, run);
+  if (capture->poll == NULL) {
+    (void)close(fd);
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "output");
+  }
+  uv_mutex_lock(&run->mutex);
+  capture->fd = fd;
+  uv_mutex_unlock(&run->mutex);
   return 0;
 }
 

@@ -26,6 +26,9 @@ void gbx__run_poll_control(struct gbx_run* run);
 /* Whether on_output is to tell of output: always, but of a stream's only if it
  * was asked for. */
 bool gbx__run_is_awaited(struct gbx_run* run, int stream);
+/* Takes the descriptor that output comes from. */
+int gbx__run_take_output_fd(struct gbx_run* run, int stream, int fd,
+                            struct gbx_err* err);
 /* There is output in the pipe of a stream. */
 void gbx__run_tell_of_output(struct gbx_run* run, int stream);
 void gbx__run_close_output(struct gbx_run* run, enum gbx_stream stream);

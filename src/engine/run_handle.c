@@ -149,19 +149,16 @@ void gbx__run_close_output(struct gbx_run* run, enum gbx_stream stream) {
 
 static int take_terminal(struct gbx_run* run, int master_fd,
                          struct gbx_err* err) {
-  struct gbx__capture* capture = &run->output[GBX_STDOUT];
   if (master_fd < 0)
     return gbx_fail(err, GBX_E_SETUP, EMFILE, "recvmsg", "terminal");
-  uv_mutex_lock(&run->mutex);
-  capture->fd = master_fd;
-  uv_mutex_unlock(&run->mutex);
-  capture->poll = gbx__poll_new(run->engine, master_fd, run);
+  int result = gbx__run_take_output_fd(run, GBX_STDOUT, master_fd, err);
+  if (result < 0) return result;
   /* A number of its own, since a loop watches each number once. */
   run->input.fd = fcntl(master_fd, F_DUPFD_CLOEXEC, 3);
   if (run->input.fd < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "fcntl", "terminal");
   run->input.poll = gbx__poll_new(run->engine, run->input.fd, run);
-  if (capture->poll == NULL || run->input.poll == NULL)
+  if (run->input.poll == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "terminal");
   gbx__run_resize(run, run->pty_columns, run->pty_rows); /* asked meanwhile */
   gbx__run_poll_output(run, true);

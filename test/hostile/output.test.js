@@ -306,3 +306,46 @@ test('OUT-14 no cap is so high that output could not become a string', async (t)
   assert.equal(result.stdout.at(-1), '\ufffd');
   assert.equal(result.truncated, size > longest);
 });
+
+// Boxes of one session can meet in the workspace, and a socket there carries
+// descriptors from one to the other.
+const takesStdout = `import array, os, socket, time
+listener = socket.socket(socket.AF_UNIX)
+listener.bind('/workspace/socket')
+listener.listen()
+open('/workspace/up', 'w').close()
+connection, _ = listener.accept()
+_, rights, _, _ = connection.recvmsg(10, socket.CMSG_LEN(4))
+fd = array.array('i', rights[0][2])[0]
+for _ in range(8):
+    if os.fork() == 0:
+        os.dup2(fd, 1)
+        os.execvp('cat', ['cat', '/dev/zero'])
+time.sleep(0.3)
+connection.send(b'x')
+time.sleep(100)`;
+
+const givesStdout = `import os, socket, time
+while not os.path.exists('/workspace/up'): time.sleep(0.01)
+connection = socket.socket(socket.AF_UNIX)
+connection.connect('/workspace/socket')
+socket.send_fds(connection, [b'x'], [1])
+connection.recv(1)
+os._exit(0)`;
+
+test('OUT-10: a box that goes on writing to the stdout of one that ended holds nobody', async (t) => {
+  const sandbox = await open(t, { maxOutputBytes: MiB, trackFiles: false });
+  const taker = sandbox.runCode(takesStdout, { timeoutS: 3 });
+  const giver = await sandbox.runCode(givesStdout);
+  assert.equal(giver.exitCode, 0, giver.stderr);
+  assert.ok(giver.stdoutBuffer.length <= MiB);
+  // The other one's deadline is the engine's to keep.
+  assert.equal((await taker).fault?.type, 'timeout');
+
+  await sandbox.run(['rm', 'socket', 'up']);
+  const second = sandbox.runCode(takesStdout, { timeoutS: 3 });
+  const child = sandbox.spawn({ code: givesStdout });
+  child.stdout.resume();
+  assert.equal((await child.wait()).exitCode, 0);
+  assert.equal((await second).fault?.type, 'timeout');
+});
