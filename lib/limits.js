@@ -26,9 +26,21 @@ function nativeTimeout(timeoutS) {
   return Math.max(1, Math.round(timeoutS * 1000));
 }
 
-/** What `sandbox.limits` shows. */
-function limitsInForce({ memory, pids, cpus, disk }) {
-  return Object.freeze({ memoryMb: memory, pids, cpus, diskMb: disk });
+/**
+ * What `sandbox.limits` shows: how the host enforces each, by the session's
+ * `info`, and null for what the settings lift.
+ */
+function limitsInForce(info, settings) {
+  const { memory, pids, cpus, disk } = info;
+  const force = { memoryMb: memory, pids, cpus, diskMb: disk };
+  return Object.freeze(
+    Object.fromEntries(
+      Object.entries(force).map(([name, how]) => [
+        name,
+        settings[name] === null ? null : how,
+      ]),
+    ),
+  );
 }
 
 /**

@@ -239,7 +239,7 @@ class Sandbox {
     } catch (error) {
       throw toSandboxError(error);
     }
-    this.#limits = limitsInForce(this.#session.info);
+    this.#limits = limitsInForce(this.#session.info, this.#settings);
     // #close() is waiting for this promise and ends the session after it.
     if (this.#closing) throw closedError();
     if (this.#settings.requireLimits) await this.#refuseWeakLimits();
@@ -336,9 +336,10 @@ class Sandbox {
       ([name, value]) =>
         value !== undefined && !(name === 'timeoutS' && value === null),
     );
+    const settings = { ...this.#settings, ...Object.fromEntries(given) };
+    this.#checkLimits(settings);
     return {
-      ...this.#settings,
-      ...Object.fromEntries(given),
+      ...settings,
       env: variablesOf(
         call.pty
           ? new Map([['TERM', call.pty.term], ...this.#environment])
@@ -346,6 +347,16 @@ class Sandbox {
         call.env,
       ),
     };
+  }
+
+  // A call may ask for a limit that its session has not.
+  #checkLimits(settings) {
+    const limits = limitsInForce(this.#session.info, settings);
+    if (settings.requireLimits) {
+      const refusal = weakLimitsError(limits, settings);
+      if (refusal) throw refusal;
+    }
+    if (settings.enforceLimits && this.#warns) warnOfWeakLimits(limits);
   }
 
   #specOf(command, settings) {

@@ -200,8 +200,6 @@ static Napi::Value EnforcementToJs(Napi::Env env, enum gbx_enforcement value) {
       return Napi::String::New(env, "kernel");
     case GBX_ENFORCED_WATCHDOG:
       return Napi::String::New(env, "watchdog");
-    case GBX_ENFORCED_LIFTED:
-      break;
   }
   return env.Null();
 }

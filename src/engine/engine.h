@@ -95,11 +95,11 @@ struct gbx_session_options {
   bool enforce_limits; /* false: no cgroup */
 };
 
+/* How a limit is enforced, if there is one. */
 enum gbx_enforcement {
   GBX_ENFORCED_NONE = 0,
   GBX_ENFORCED_KERNEL = 1,
   GBX_ENFORCED_WATCHDOG = 2,
-  GBX_ENFORCED_LIFTED = 3, /* the caller lifted it */
 };
 
 struct gbx_session_info {

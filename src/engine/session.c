@@ -87,8 +87,7 @@ static void* make_blob(const struct gbx_entry* entries, size_t count,
 }
 
 static enum gbx_enforcement enforcement(const struct gbx_session* session,
-                                        uint64_t limit, uint32_t controller) {
-  if (limit == 0) return GBX_ENFORCED_LIFTED;
+                                        uint32_t controller) {
   if (session->enforce_limits &&
       (session->engine->client.controllers & controller) != 0)
     return GBX_ENFORCED_KERNEL;
@@ -113,12 +112,10 @@ static void report_open(struct gbx_session* session,
     session->controllers = session->engine->client.controllers;
   const struct gbx_session_info info = {
       .workspace = session->workspace.path,
-      .memory =
-          enforcement(session, session->limits.memory_bytes, GBX_CTL_MEMORY),
-      .pids = enforcement(session, session->limits.pids, GBX_CTL_PIDS),
-      .cpus = enforcement(session, session->limits.cpu_millis, GBX_CTL_CPU),
-      .disk = session->disk.limit_bytes == 0 ? GBX_ENFORCED_LIFTED
-                                             : GBX_ENFORCED_WATCHDOG};
+      .memory = enforcement(session, GBX_CTL_MEMORY),
+      .pids = enforcement(session, GBX_CTL_PIDS),
+      .cpus = enforcement(session, GBX_CTL_CPU),
+      .disk = GBX_ENFORCED_WATCHDOG};
   cb(session->open_data, NULL, session, &info);
 }
 

@@ -23,7 +23,7 @@ test('limits say how each is enforced, null where lifted', async () => {
   const limits = await openWith({
     memory: 'kernel',
     pids: 'kernel',
-    cpus: null,
+    cpus: 'kernel',
     disk: 'watchdog',
   });
   assert.deepEqual(limits, {
@@ -44,8 +44,8 @@ test('without enforceLimits nothing is warned of', async () => {
 
 test('a limit that is not the kernel’s is warned of, once', async () => {
   const weak = { memory: 'none', pids: 'kernel', cpus: 'watchdog' };
-  await openWith(weak);
-  await openWith(weak);
+  await openWith(weak, { cpus: 1 });
+  await openWith(weak, { cpus: 1 });
   assert.equal(warnings.length, 1);
   const [warning] = warnings;
   assert.equal(warning.code, 'GLOVEBOX_LIMITS');
@@ -60,7 +60,7 @@ test('requireLimits refuses what is not the kernel’s, and closes the session',
     sessions.push(session);
   };
   const refused = { code: 'ERR_SANDBOX_LIMIT' };
-  const sandbox = new Sandbox({ requireLimits: true });
+  const sandbox = new Sandbox({ requireLimits: true, cpus: 1 });
   await assert.rejects(sandbox.open(), {
     ...refused,
     message:
@@ -78,14 +78,33 @@ test('requireLimits refuses what is not the kernel’s, and closes the session',
 
   // A cgroup without a controller.
   Object.assign(weak, { memory: 'kernel' });
-  await assert.rejects(new Sandbox({ requireLimits: true }).open(), {
+  await assert.rejects(new Sandbox({ requireLimits: true, cpus: 1 }).open(), {
     ...refused,
     message: /enforce cpus \(none\).*cpu controller.*Delegate=cpu cpuset io/,
   });
 
   // What was wrong may be put right.
-  Object.assign(weak, { memory: 'kernel', cpus: null });
+  Object.assign(weak, { memory: 'kernel', cpus: 'kernel' });
   await sandbox.open();
   assert.equal(sandbox.limits.memoryMb, 'kernel');
+  await sandbox.close();
+});
+
+test('requireLimits holds for a limit that only a call asks for', async () => {
+  const weak = { memory: 'kernel', pids: 'kernel', cpus: 'none' };
+  const sessions = [];
+  backend.engine.onSession = (session) => {
+    Object.assign(session.info, weak);
+    session.onRun = (run) => run.end();
+    sessions.push(session);
+  };
+  const sandbox = await new Sandbox({ requireLimits: true }).open();
+  assert.equal(sandbox.limits.cpus, null);
+  const refused = { code: 'ERR_SANDBOX_LIMIT', message: /cpus \(none\)/ };
+  await assert.rejects(sandbox.run(['true'], { cpus: 1 }), refused);
+  await assert.rejects(sandbox.kernel({ cpus: 1 }), refused);
+  assert.throws(() => sandbox.spawn(['true'], { cpus: 1 }), refused);
+  assert.equal(sessions[0].runs.length, 0);
+  await sandbox.run(['true']);
   await sandbox.close();
 });
