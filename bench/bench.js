@@ -14,6 +14,7 @@ const { runCode, withSandbox } = require('..');
 const { bwrapArgv, compileTimer, timeCommand } = require('./lib/commands.js');
 const { describeMachine } = require('./lib/machine.js');
 const { summarize, takeRounds, timeFunction } = require('./lib/measure.js');
+const streams = require('./lib/streams.js');
 const { formatTrees, measureTrees } = require('./lib/trees.js');
 
 const pauseMs = 50;
@@ -21,8 +22,8 @@ const burst = 100;
 
 // Samples of each series in a round. A burst is a hundred calls by itself.
 const counts = {
-  full: { rounds: 10, paced: 6, backToBack: 20, ofBurst: 1 },
-  quick: { rounds: 2, paced: 3, backToBack: 10, ofBurst: 1 },
+  full: { rounds: 10, paced: 6, backToBack: 20, ofBurst: 1, ofStreams: 5 },
+  quick: { rounds: 2, paced: 3, backToBack: 10, ofBurst: 1, ofStreams: 2 },
 };
 
 const trees = {
@@ -147,13 +148,53 @@ function formatTable(rows) {
   return lines.map((line) => `| ${line.join(' | ')} |`).join('\n');
 }
 
-// The one goal of this version; the later ones are added here.
-function checkGoals(rows) {
+async function measureStreams(sandbox, rounds) {
+  const samples = await takeRounds(streams.defineStreams(sandbox), {
+    rounds,
+    countOf: () => 1,
+    pauseMs: 0,
+    onRound: (round) =>
+      process.stderr.write(`streams: round ${round + 1} of ${rounds}\n`),
+  });
+  return Object.values(streams.names).map((name) => {
+    const against = streams.denominators[name] ?? null;
+    const row = { name, against, ...summarize(samples.get(name)) };
+    row.ratio = against
+      ? row.medianMs / summarize(samples.get(against)).medianMs
+      : null;
+    return row;
+  });
+}
+
+function formatStreams(rows) {
+  const lines = [
+    ['1 GiB', 'median (p95, n) in ms', 'MiB/s', 'ratio', 'ratio to'],
+    ['---', '---', '---', '---', '---'],
+    ...rows.map(({ name, n, medianMs, p95Ms, ratio, against }) => [
+      `\`${name}\``,
+      `${medianMs.toFixed(0)} (${p95Ms.toFixed(0)}, ${n})`,
+      (1024 / (medianMs / 1000)).toFixed(0),
+      ratio === null ? '' : ratio.toFixed(2),
+      against ? `\`${against}\`` : '',
+    ]),
+  ];
+  return lines.map((line) => `| ${line.join(' | ')} |`).join('\n');
+}
+
+// The later ones are added here.
+function checkGoals(rows, streamRows) {
   const run = rows.find(({ name }) => name === names.run);
-  return ['paced', 'backToBack'].map((mode) => ({
-    goal: `${names.run} faster than bwrap, ${mode}`,
-    held: run[mode].ratio < 1,
-  }));
+  const spawn = streamRows.find(({ name }) => name === streams.names.spawn);
+  return [
+    ...['paced', 'backToBack'].map((mode) => ({
+      goal: `${names.run} faster than bwrap, ${mode}`,
+      held: run[mode].ratio < 1,
+    })),
+    {
+      goal: 'stdout of spawn() at least half as fast as a bare pipe',
+      held: spawn.ratio <= 2,
+    },
+  ];
 }
 
 async function main() {
@@ -164,16 +205,15 @@ async function main() {
   const report = await withSandbox(async (sandbox) => {
     const python = await findPython(sandbox);
     const series = defineSeries(sandbox, python.executable);
-    const samples = await measure(
-      series,
-      values.quick ? counts.quick : counts.full,
-    );
-    const rows = toRows(samples);
+    const wanted = values.quick ? counts.quick : counts.full;
+    const rows = toRows(await measure(series, wanted));
+    const streamRows = await measureStreams(sandbox, wanted.ofStreams);
     return {
       machine: describeMachine({ python: python.version }),
       limits: sandbox.limits,
       rows,
-      goals: checkGoals(rows),
+      streams: streamRows,
+      goals: checkGoals(rows, streamRows),
     };
   });
 
@@ -181,6 +221,7 @@ async function main() {
 
   console.log(`${formatTable(report.rows)}\n`);
   console.log(formatTrees(report.trees));
+  console.log(`\n${formatStreams(report.streams)}`);
   console.log(
     `\nMeasured on ${Object.entries(report.machine)
       .map(([key, value]) => `${key} ${value}`)

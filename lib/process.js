@@ -26,7 +26,7 @@ let startProcess;
 const internal = Symbol('process');
 
 // What a stream takes before somebody reads it.
-const readAheadBytes = 2 ** 17;
+const readAheadBytes = 2 ** 18;
 
 const streamNames = ['stdout', 'stderr'];
 

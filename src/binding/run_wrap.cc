@@ -12,8 +12,8 @@ namespace gbx {
 static_assert(sizeof(void*) >= sizeof(uint64_t),
               "a cell's id travels as the engine's cell_data");
 
-/* What is read of a stream at once: two pipes full. */
-static constexpr size_t kReadSize = 128 * 1024;
+/* What is read of a stream at once: all that its pipe holds. */
+static constexpr size_t kReadSize = 256 * 1024;
 
 static const char* const kStreamNames[2] = {"stdout", "stderr"};
 

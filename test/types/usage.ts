@@ -14,6 +14,7 @@ import api, {
   ExecutionResult,
   type FileData,
   type FileInfo,
+  type InputSource,
   isSupported,
   Kernel,
   type KernelOptions,
@@ -33,8 +34,12 @@ import api, {
   type SandboxFault,
   type SandboxFaultType,
   type SandboxOptions,
+  SandboxProcess,
   type SkippedEntry,
   type SnapshotInfo,
+  type SpawnOptions,
+  type TerminalOptions,
+  type TerminalSize,
   version,
   type Watcher,
   type WorkspaceChange,
@@ -175,10 +180,67 @@ async function files(sandbox: Sandbox): Promise<void> {
   console.log(skipped?.path, skipped?.reason, restored.bytes, restored.links);
 }
 
+export async function calls(sandbox: Sandbox): Promise<void> {
+  const source: InputSource = new ReadableStream<Uint8Array>();
+  const { signal } = new AbortController();
+  await sandbox.run(['cat'], { stdin: source, signal, cwd: 'sub' });
+  await sandbox.runCode('1', { stdin: 'x', memoryMb: null, cpus: 2, pids: 5 });
+  await sandbox.run(['cat'], { stdin: Readable.from(['a']) });
+  await sandbox.run(['cat'], { stdin: process.stdin });
+  // @ts-expect-error: a number has no bytes
+  await sandbox.run(['cat'], { stdin: 5 });
+  // @ts-expect-error: the signal, not its controller
+  await sandbox.run(['cat'], { signal: new AbortController() });
+  const { usage } = await sandbox.run(['true'], { cwd: null, stdin: null });
+  const known: (number | null)[] = Object.values(usage);
+  console.log(known, usage.cpuUserMs?.toFixed(), usage.maxPids);
+}
+
+export async function spawned(sandbox: Sandbox): Promise<void> {
+  const pty: TerminalOptions = { cols: 80, rows: 24, term: 'dumb' };
+  const options: SpawnOptions = { pty, timeoutS: 60, onStdout: null };
+  const child: SandboxProcess = sandbox.spawn(['bash'] as const, options);
+  child.on('exit', (exitCode, signalCode) => {
+    isType<typeof exitCode, number | null>(true);
+    isType<typeof signalCode, string | null>(true);
+  });
+  child.once('spawn', () => console.log(child.pid?.toFixed()));
+  // @ts-expect-error: no such event
+  child.on('ended', () => {});
+  const stdin: Writable = child.stdin;
+  stdin.write('ls\n');
+  for await (const chunk of child.stdout) console.log(chunk);
+  const stderr: Readable = child.stderr;
+  const sent: boolean = child.kill('SIGTERM') && child.kill(9) && child.kill();
+  const size: TerminalSize = { cols: 100 };
+  child.resize(size);
+  const ended: [number | null, string | null] = [
+    child.exitCode,
+    child.signalCode,
+  ];
+  const result: ExecutionResult = await child.ref().unref().wait();
+  console.log(stderr, sent, ended, child.killed, result.signal);
+  await child[Symbol.asyncDispose]();
+  sandbox.spawn({ code: '1', language: 'node' });
+  // @ts-expect-error: its handle has a stdin
+  sandbox.spawn(['cat'], { stdin: 'x' });
+  // @ts-expect-error: an argv, not a line
+  sandbox.spawn('ls -l');
+  // @ts-expect-error: sandbox.spawn() makes them
+  new SandboxProcess();
+}
+
 export async function kernel(sandbox: Sandbox): Promise<void> {
-  const options: KernelOptions = { env: {}, language: 'python' };
+  const { signal } = new AbortController();
+  const options: KernelOptions = {
+    env: {},
+    language: 'python',
+    cwd: '/tmp',
+    memoryMb: 64,
+    signal,
+  };
   const opened: Kernel = await sandbox.kernel(options);
-  const cell: CellOptions = { timeoutS: 1 };
+  const cell: CellOptions = { timeoutS: 1, signal };
   // @ts-expect-error: a Kernel traces all of its cells, or none
   const traced: CellOptions = { trace: 'blocked' };
   console.log(traced);
