@@ -720,22 +720,25 @@ export interface Usage {
   /** Processor time of all processes, in milliseconds. */
   cpuMs: number | null;
   /**
-   * Of the program and of those of its children that were waited for, in
-   * milliseconds: the time in their own code. Not known if the sandbox stopped
-   * them. The kernel counts it apart from `cpuMs`, so the sum can differ.
+   * The time in their own code, in milliseconds. Without cgroup v2 only of the
+   * program and of those of its children that were waited for, counted apart
+   * from `cpuMs`, and not known if the sandbox stopped them.
    */
   cpuUserMs: number | null;
-  /** Of the same processes: the time in system calls. */
+  /** Likewise the time in system calls. */
   cpuSystemMs: number | null;
   /** From the start to the end of the code, in milliseconds. */
   wallMs: number;
   /** The most memory at one time, in bytes. */
   maxMemoryBytes: number | null;
-  /** The most processes and threads at one time. Not known with cgroup v1. */
+  /**
+   * The most processes and threads at one time. Known with cgroup v2 and Linux
+   * 6.1 or later.
+   */
   maxPids: number | null;
   /**
-   * What the processes of `cpuUserMs` read from disks, in bytes. What was in
-   * memory already is not read.
+   * What the program, and those of its children that were waited for, read from
+   * disks, in bytes. What was in memory already is not read.
    */
   ioReadBytes: number | null;
   /** What they wrote to disks, in bytes; some of it may still be on its way. */

@@ -170,16 +170,18 @@ class SandboxProcess extends EventEmitter {
 
   #makeWritable() {
     const input = this.#input;
+    const settle = (promise, callback) =>
+      promise.then(
+        () => callback(),
+        (error) => callback(toSandboxError(error)),
+      );
     const stdin = new Writable({
-      write: (chunk, _encoding, callback) => {
-        input.write(bytesOf(chunk)).then(() => callback(), callback);
-      },
-      final: (callback) => {
-        input.end().then(() => callback(), callback);
-      },
+      write: (chunk, _encoding, callback) =>
+        settle(input.write(bytesOf(chunk)), callback),
+      final: (callback) => settle(input.end(), callback),
       destroy: (error, callback) => {
-        // Who reads waits for more that will not come.
-        input.end().catch(() => {});
+        // Who reads a pipe waits for more that will not come.
+        if (!this.#settings.pty) input.end().catch(() => {});
         callback(error);
       },
     });

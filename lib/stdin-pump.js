@@ -44,6 +44,7 @@ class InputPipe {
   #run;
   #answer;
   #isOpen = true;
+  #hasEnded = false;
   /** Called once when nobody reads any more, or the run has ended. */
   onClose = () => {};
 
@@ -63,8 +64,11 @@ class InputPipe {
     return this.#isOpen;
   }
 
+  /** Once: on a terminal each would be another Ctrl-D. */
   async end() {
-    if (this.#isOpen) await this.#send(nothing, true);
+    if (!this.#isOpen || this.#hasEnded) return;
+    this.#hasEnded = true;
+    await this.#send(nothing, true);
   }
 
   /** The engine's event. */

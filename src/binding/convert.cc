@@ -297,17 +297,17 @@ static Napi::Object ResultToJs(Napi::Env env, Result* result) {
   return object;
 }
 
-/* 0, or false for the split, is what this host does not tell: null. */
+/* 0, or a false flag, is what this host does not tell: null. */
 static Napi::Value UsageToJs(Napi::Env env, const struct gbx_usage& usage) {
   Napi::Object object = Napi::Object::New(env);
   auto set = [&](const char* name, uint64_t number, bool known) {
     object.Set(name, known ? NumberToJs(env, number) : env.Null());
   };
   set("cpuUs", usage.cpu_us, usage.cpu_us != 0);
-  set("cpuUserUs", usage.cpu_user_us, usage.has_split);
-  set("cpuSystemUs", usage.cpu_system_us, usage.has_split);
-  set("readBytes", usage.read_bytes, usage.has_split);
-  set("writtenBytes", usage.written_bytes, usage.has_split);
+  set("cpuUserUs", usage.cpu_user_us, usage.has_cpu_split);
+  set("cpuSystemUs", usage.cpu_system_us, usage.has_cpu_split);
+  set("readBytes", usage.read_bytes, usage.has_io);
+  set("writtenBytes", usage.written_bytes, usage.has_io);
   set("maxMemoryBytes", usage.max_memory_bytes, usage.max_memory_bytes != 0);
   set("maxPids", usage.max_pids, usage.max_pids != 0);
   return object;

@@ -171,6 +171,7 @@ enum gbx_leaf_fd {
   GBX_LEAF_OOM_EVENT, /* v1: an eventfd; v2 kills all of the box by itself */
   GBX_LEAF_MAX_USAGE, /* not with v2 before Linux 5.19 */
   GBX_LEAF_CPU_USAGE, /* v1 cpuacct.usage, v2 cpu.stat */
+  GBX_LEAF_MAX_PIDS,  /* v2 pids.peak, since Linux 6.1 */
   GBX_LEAF_FDS,       /* at most that many stay open in the launcher */
 };
 
@@ -227,12 +228,13 @@ struct gbx_msg_box_ready {
 /* 0: not known. */
 struct gbx_wire_usage {
   uint64_t cpu_us; /* of all processes */
-  /* These four of the processes that somebody in the box waited for. */
   uint64_t cpu_user_us, cpu_system_us;
   uint64_t read_bytes, written_bytes; /* of block devices */
   uint64_t max_memory_bytes;
   uint64_t max_pids;
-  bool has_split; /* whether those four are known, be they 0 */
+  /* Whether the two above are known, be they 0. init counts them of the
+   * processes that somebody in the box waited for. */
+  bool has_cpu_split, has_io;
 };
 
 /* BOX_END, as init saw it. */

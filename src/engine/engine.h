@@ -204,14 +204,14 @@ struct gbx_blocked {
 
 /* 0: not known. */
 struct gbx_usage {
-  uint64_t cpu_us; /* of all processes of the box */
-  /* These four, known with `has_split`, of the processes that somebody in the
-   * box waited for: the main program and, mostly, its children. */
-  uint64_t cpu_user_us, cpu_system_us;
-  uint64_t read_bytes, written_bytes; /* of block devices */
+  uint64_t cpu_us;                     /* of all processes of the box */
+  uint64_t cpu_user_us, cpu_system_us; /* with `has_cpu_split` */
+  uint64_t read_bytes, written_bytes;  /* of block devices, with `has_io` */
   uint64_t max_memory_bytes;
   uint64_t max_pids;
-  bool has_split;
+  /* Known, be they 0. Of the processes that somebody in the box waited for,
+   * where no cgroup counts them. */
+  bool has_cpu_split, has_io;
 };
 
 struct gbx_run_result {

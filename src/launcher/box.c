@@ -169,9 +169,16 @@ void box_read_usage(struct box* box) {
                      &usage->max_memory_bytes);
   int fd = box->leaf_fd[GBX_LEAF_CPU_USAGE];
   uint64_t nanoseconds;
-  if (!read_counter(fd, "usage_usec ", &usage->cpu_us) &&
-      read_counter(fd, "", &nanoseconds))
+  if (read_counter(fd, "usage_usec ", &usage->cpu_us))
+    usage->has_cpu_split =
+        read_counter(fd, "user_usec ", &usage->cpu_user_us) &&
+        read_counter(fd, "system_usec ", &usage->cpu_system_us);
+  else if (read_counter(fd, "", &nanoseconds))
     usage->cpu_us = nanoseconds / 1000;
+  /* One of them is init. */
+  if (read_counter(box->leaf_fd[GBX_LEAF_MAX_PIDS], "", &usage->max_pids) &&
+      usage->max_pids > 0)
+    usage->max_pids--;
 }
 
 void box_free(struct box* box) {

@@ -289,7 +289,8 @@ static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
       .read_bytes = (uint64_t)usage.ru_inblock * 512u,
       .written_bytes = (uint64_t)usage.ru_oublock * 512u,
       .max_memory_bytes = (uint64_t)usage.ru_maxrss * 1024u,
-      .has_split = true,
+      .has_cpu_split = true,
+      .has_io = true,
   };
 }
 

@@ -207,6 +207,18 @@ test('end() of stdin types Ctrl-D', async (t) => {
   assert.equal(exitCode, 0);
 });
 
+test('end() types it once', async (t) => {
+  const sandbox = await open(t);
+  const child = start(sandbox, ['sh', '-c', 'cat; echo between; cat']);
+  child.stdin.end('line\n');
+  await child.until(/between/);
+  await eventually(() => child.stdin.destroyed, 'stdin is closed');
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  assert.equal(child.exitCode, null);
+  child.kill('SIGKILL');
+  await child.wait();
+});
+
 test('all that was written is there, however fast it came and ended', async (t) => {
   const sandbox = await open(t);
   for (let i = 0; i < 10; i++) {
