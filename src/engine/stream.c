@@ -34,7 +34,7 @@ bool gbx__capture_read(struct gbx__capture* capture, size_t most) {
   while (most > 0) {
     size_t want = most < READ_SIZE ? most : READ_SIZE;
     size_t room = make_room(capture, want);
-    uint8_t away[4096];
+    uint8_t away[65536]; /* what a pipe holds: a loud box is soon done */
     ssize_t count =
         room > 0 ? RETRY(read(capture->fd, capture->data + capture->size, room))
                  : RETRY(read(capture->fd, away,
