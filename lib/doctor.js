@@ -200,7 +200,7 @@ async function tryBox(facts) {
     const tookMs = Math.round(performance.now() - started);
     const checks = [
       result.success
-        ? passed('box', `made and run in ${tookMs} ms`, true)
+        ? passed('box', `made and run in ${tookMs} ms, as the first`, true)
         : failed('box', `cat ended with ${describeEnd(result)}`, {}, true),
       ...(result.success ? [checkTheWalls(result.stdout)] : []),
       ...checkTheLimits(sandbox.limits),

@@ -85,8 +85,9 @@ function warnOfWeakLimits(limits) {
   process.emitWarning(
     `the kernel of this host does not enforce ${named} for this process, see ` +
       'sandbox.limits. A watchdog looks now and then and can come too late; ' +
-      `none is no limit at all. ${whatItTakes(limits)}; enforceLimits: false makes ` +
-      'do without, and requireLimits: true refuses.',
+      `none is no limit at all. ${whatItTakes(limits)}. requireLimits: true ` +
+      'refuses; `node --disable-warning=GLOVEBOX_LIMITS` (Node 20.11) only ' +
+      'hides this text.',
     { type: 'GloveboxWarning', code: 'GLOVEBOX_LIMITS' },
   );
 }

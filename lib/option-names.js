@@ -70,9 +70,12 @@ function unknownOption(name, place, tables) {
     (other) => other !== place && Object.hasOwn(tables[other], name),
   );
   if (elsewhere) {
+    // Nobody is sent from one refusal to the next.
+    const isBuilt = tables[elsewhere][name].kind !== undefined;
+    const later = isBuilt ? '' : ', and not built yet there either';
     return error(
       name,
-      `${name} is an option of ${elsewhere}, not of ${place}`,
+      `${name} is an option of ${elsewhere}, not of ${place}${later}`,
       undefined,
     );
   }

@@ -300,10 +300,16 @@ function refuseBesideSpec(given) {
     if (!isOfSession || besideSpec.includes(name) || value === undefined) {
       continue;
     }
-    throw invalidOption(
-      name,
-      `no ${name} beside spec: change it in the spec,`,
-      describe(value),
+    const received = describe(value);
+    throw new SandboxError(
+      `Expected no ${name} beside spec, received ${received}: ` +
+        'change it in the spec',
+      {
+        code: 'ERR_SANDBOX_INVALID_OPTION',
+        option: name,
+        expected: `no ${name} beside spec`,
+        received,
+      },
     );
   }
 }

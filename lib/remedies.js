@@ -432,6 +432,15 @@ const rules = [
   },
   {
     codes: ['WORKSPACE'],
+    steps: /^workspace$/,
+    errnos: ['EPERM'],
+    diagnose: fixed(
+      'Code in the box can change all of the workspace, so folders of the ' +
+        'system are none, nor is the home folder: name one that is made for it.',
+    ),
+  },
+  {
+    codes: ['WORKSPACE'],
     errnos: ['ENOTDIR'],
     diagnose: fixed('The workspace must be a folder.'),
   },

@@ -269,7 +269,7 @@ struct gbx_output gbx__capture_view(const struct gbx__capture* capture) {
 /* Why there is no result, or NULL. */
 static const struct gbx_err* find_failure(struct gbx_run* run) {
   if (run->closed)
-    (void)gbx_fail(&run->failure, GBX_E_CLOSED, 0, "session", "was closed");
+    (void)gbx_fail(&run->failure, GBX_E_CLOSED, 0, "call", "ended by close()");
   else if (run->aborted)
     (void)gbx_fail(&run->failure, GBX_E_ABORTED, 0, "run", "was aborted");
   return run->failure.code == GBX_OK ? NULL : &run->failure;

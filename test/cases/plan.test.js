@@ -378,7 +378,9 @@ test('an option beside a spec is refused, and a callback is not', async (t) => {
     assert.throws(() => new Sandbox({ spec: plan, ...other }), {
       code: 'ERR_SANDBOX_INVALID_OPTION',
       option: name,
-      message: new RegExp(`no ${name} beside spec`),
+      message: new RegExp(
+        `^Expected no ${name} beside spec, received .*: change it in the spec$`,
+      ),
     });
   }
   for (const spec of ['', 5, [], 'a\0', () => {}]) {

@@ -50,6 +50,8 @@ test('a limit that is not the kernel’s is warned of, once', async () => {
   const [warning] = warnings;
   assert.equal(warning.code, 'GLOVEBOX_LIMITS');
   assert.match(warning.message, /memoryMb \(none\), cpus \(watchdog\)/);
+  // That would take the watchdog away as well.
+  assert.doesNotMatch(warning.message, /enforceLimits/);
 });
 
 test('requireLimits refuses what is not the kernel’s, and closes the session', async () => {

@@ -177,7 +177,15 @@ describe('session options', () => {
     refuses(
       'kernel.runCode()',
       { env: {} },
-      /env is an option of .*, not of kernel\.runCode\(\)/,
+      /env is an option of .*, not of kernel\.runCode\(\)$/,
+    );
+  });
+
+  test('an option of another function that is not built is not sent there', () => {
+    refuses(
+      place,
+      { signal: new AbortController().signal },
+      /signal is an option of .*, and not built yet there either$/,
     );
   });
 

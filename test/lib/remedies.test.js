@@ -244,6 +244,11 @@ test('a root without its capabilities is told so', () => {
   assertSays(failure, hostWith(), [/dmesg/], [words]);
 });
 
+test('a refused workspace says what would be one', () => {
+  const failure = { code: 'WORKSPACE', step: 'workspace', errno: 'EPERM' };
+  assertSays(failure, hostWith(), [/made for it/]);
+});
+
 test('cause and fix are apart, and both in the message of an error', () => {
   const facts = hostWith({ [debian]: '0' });
   const { cause, fix } = diagnose(clone, facts);
