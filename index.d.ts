@@ -31,11 +31,15 @@ export type OutputCallback = (chunk: Buffer) => void;
 /** Options of a {@link Sandbox}. */
 export interface SandboxOptions {
   /**
-   * All other options at once, and the root: what {@link Sandbox.plan} gave, or
-   * the path of a file with it as JSON. It makes the same box again, also where
-   * what is installed has changed since; the files themselves are not in it.
-   * Beside it only `onStdout`, `onStderr` and `trace` may be given. It is read when the
-   * Sandbox opens, and what is wrong in it is refused with its place.
+   * All other options at once, and the root: all of what {@link Sandbox.plan}
+   * gave, or the path of a file with it as JSON. It makes the same box again,
+   * also where what is installed has changed since; the files themselves are not
+   * in it. Beside it only `onStdout`, `onStderr` and `trace` may be given. It is
+   * read when the Sandbox opens, and what is wrong in it is refused with its
+   * place.
+   *
+   * A spec says which folders of this machine a box sees, and may name any: take
+   * none from somebody whose code you would not run.
    *
    * @default null
    */
@@ -77,6 +81,8 @@ export interface SandboxOptions {
 
   /**
    * Processes and threads of each box, 1–4194304. `null` lifts the limit.
+   * Above it a program cannot start another and meets EAGAIN. Node.js needs some
+   * ten threads, and with fewer it may wait in silence until `timeoutS`.
    *
    * @default 256
    */
@@ -729,7 +735,10 @@ export interface Usage {
   cpuSystemMs: number | null;
   /** From the start to the end of the code, in milliseconds. */
   wallMs: number;
-  /** The most memory at one time, in bytes. */
+  /**
+   * The most memory at one time, in bytes. Without a cgroup that of the largest
+   * process, and `null` if the box was killed.
+   */
   maxMemoryBytes: number | null;
   /**
    * The most processes and threads at one time. Known with cgroup v2 and Linux
@@ -1002,6 +1011,9 @@ export class Sandbox {
    *   ERR_SANDBOX_UNSUPPORTED — the kernel refused a step.
    * @throws {SandboxError} ERR_SANDBOX_WORKSPACE — the workspace cannot be made
    *   or used.
+   * @throws {SandboxError} ERR_SANDBOX_LIMIT — `requireLimits`, and the kernel
+   *   does not enforce a limit.
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — the `spec` is wrong.
    * @throws {SandboxError} ERR_SANDBOX_CLOSED — `close()` was called.
    */
   open(): Promise<this>;
