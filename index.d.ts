@@ -115,7 +115,7 @@ export interface SandboxOptions {
 
   /**
    * How long one call may take, in seconds, 0.001–31536000. Then the box is
-   * killed, whatever this process is doing at the time.
+   * killed, whatever the JavaScript of this process is doing at the time.
    *
    * @default 30
    */
