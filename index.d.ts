@@ -1411,10 +1411,10 @@ export class Sandbox {
 
   /**
    * Writes the whole workspace, `.deps` too, to a `.tar.gz` file of this
-   * machine: files with their modes (not setuid) and times, folders, also empty
-   * ones, hard links, and symlinks that stay inside. Any tar reads it. It gets
-   * its name when it is whole; a file that was there is replaced. Memory does
-   * not grow with the workspace.
+   * machine: files with their modes (not setuid) and times (whole seconds),
+   * folders, also empty ones, hard links, and symlinks that stay inside. Any tar
+   * reads it. It gets its name when it is whole; a file that was there is
+   * replaced. Memory does not grow with the workspace.
    *
    * Each file is as it was when it was read: end your calls first for an archive
    * of one moment.
