@@ -183,9 +183,9 @@ describe('session options', () => {
 
   test('an option of another function that is not built is not sent there', () => {
     refuses(
-      place,
-      { signal: new AbortController().signal },
-      /signal is an option of .*, and not built yet there either$/,
+      'sandbox.run()',
+      { mounts: { '/a': '/b' } },
+      /mounts is an option of .*, and not built yet there either$/,
     );
   });
 
