@@ -20,8 +20,9 @@
 #include "launcher/caps.h"
 #include "launcher/launcher.h"
 #include "launcher/mount.h"
+#include "launcher/shelf.h"
 
-#define WORKSPACE_SHELF_SIZE (256u << 20) /* a folder for each: 65,000 */
+#define SHELF_SIZE (256u << 20) /* a folder for each: 65,000 */
 
 void launcher_fail_start(const struct gbx_err* err) {
   struct gbx_msg_result message = {.err = *err};
@@ -52,7 +53,7 @@ static int leave_host_mounts(struct gbx_err* err) {
       0)
     return gbx_fail(err, GBX_E_START, errno, "mount proc",
                     "/proc of the launcher");
-  int result = mount_tmpfs(WORKSPACE_SHELF, 0700, WORKSPACE_SHELF_SIZE, err);
+  int result = mount_tmpfs(SHELF_PATH, 0700, SHELF_SIZE, err);
   if (result < 0) err->code = GBX_E_START;
   return result;
 }

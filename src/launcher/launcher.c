@@ -50,8 +50,9 @@
 #include "common/fd.h"
 #include "common/sys.h"
 #include "launcher/box.h"
-#include "launcher/mount.h"
+#include "launcher/keeper_client.h"
 #include "launcher/root.h"
+#include "launcher/shelf.h"
 #include "launcher/tree.h"
 
 /* Ready boxes per root. A burst makes its own. */
@@ -124,51 +125,14 @@ static void fail_run(struct run* run, const struct gbx_err* err) {
   end_run(NULL, run, &end);
 }
 
-/* Asks the keeper. Returns 0 with the answer and its descriptors, or the error
- * that it carries. */
-static int ask_keeper(const struct gbx_msg_head* request,
-                      union gbx_msg* ret_answer, struct gbx_fds* ret_fds,
-                      struct gbx_err* err) {
-  ret_fds->count = 0;
-  int result = gbx_msg_send(GBX_FD_PEER, request, NULL, 0);
-  if (result < 0)
-    return gbx_fail(err, GBX_E_DIED, -result, "keeper", "is gone");
-  result = gbx_msg_recv(GBX_FD_PEER, ret_answer, ret_fds);
-  if (result <= 0 || ret_answer->head.type != GBX_M_DONE) {
-    gbx_fds_close(ret_fds);
-    return gbx_fail(err, GBX_E_DIED, EPIPE, "keeper", "did not answer");
-  }
-  if (ret_answer->result.err.code == GBX_OK) return 0;
-  gbx_fds_close(ret_fds);
-  *err = ret_answer->result.err;
-  return err->sys_errno != 0 ? -err->sys_errno : -EIO;
-}
-
-static void drop_leaf(uint32_t leaf) {
-  struct gbx_msg_head head;
-  gbx_msg_head_init(&head, GBX_M_LEAF_DROP, sizeof head, leaf);
-  (void)gbx_msg_send(GBX_FD_PEER, &head, NULL, 0); /* gone: it cleans up */
-}
-
 /* ---- Roots and workspaces --------------------------------------------- */
-
-static int ask_for_tree(const struct gbx_msg_head* request,
-                        struct gbx_err* err) {
-  union gbx_msg answered;
-  struct gbx_fds fds;
-  int result = ask_keeper(request, &answered, &fds, err);
-  if (result < 0) return result;
-  if (fds.count < 1)
-    return gbx_fail(err, GBX_E_SETUP, EMFILE, "recvmsg", "a tree");
-  return gbx_fds_steal(&fds, 0);
-}
 
 static int open_root_part(const char* path, struct gbx_err* err) {
   if (!launcher.rooted) return tree_open_root_part(path, err);
   struct gbx_msg_tree request = {.kind = GBX_TREE_ROOT_PART};
   (void)snprintf(request.path, sizeof request.path, "%s", path);
   GBX_MSG_INIT(&request, GBX_M_TREE, 0);
-  return ask_for_tree(&request.head, err);
+  return keeper_ask_for_tree(&request.head, err);
 }
 
 static struct root* find_root(uint32_t id) {
@@ -211,49 +175,10 @@ static void drop_root(uint32_t id) {
     if (box->root == id && box->run == NULL) box_kill(box);
 }
 
-static void shelf_path(uint32_t id, char* ret_path, size_t size) {
-  (void)snprintf(ret_path, size, WORKSPACE_SHELF "/%u", id);
-}
-
-static int open_workspace(const struct gbx_msg_workspace* request,
-                          struct gbx_err* err) {
-  if (!launcher.rooted)
-    return tree_open_workspace(request->path, request->dev, request->ino,
-                               request->temporary != 0, 0, err);
-  struct gbx_msg_tree ask = {.kind = GBX_TREE_WORKSPACE,
-                             .temporary = request->temporary,
-                             .dev = request->dev,
-                             .ino = request->ino};
-  (void)snprintf(ask.path, sizeof ask.path, "%s", request->path);
-  GBX_MSG_INIT(&ask, GBX_M_TREE, 0);
-  return ask_for_tree(&ask.head, err);
-}
-
 static void add_workspace(struct gbx_msg_workspace* request) {
   struct gbx_err err = {0};
-  char path[64];
-  request->path[sizeof request->path - 1] = '\0';
-  shelf_path(request->head.id, path, sizeof path);
-  cleanup_fd int tree_fd = open_workspace(request, &err);
-  if (tree_fd >= 0) {
-    if (mkdir(path, 0700) < 0 || sys_move_mount(tree_fd, AT_FDCWD, path) < 0)
-      (void)gbx_fail(&err, GBX_E_WORKSPACE, errno, "move_mount", "%s", path);
-  }
-  if (err.code != GBX_OK) (void)rmdir(path); /* or it was not made */
+  (void)shelf_add(request, launcher.rooted, &err); /* the answer carries it */
   answer(request->head.id, &err);
-}
-
-static void drop_workspace(uint32_t id) {
-  char path[64];
-  shelf_path(id, path, sizeof path);
-  /* Its boxes are gone; a busy one would go with us. */
-  if (umount2(path, MNT_DETACH) == 0) (void)rmdir(path);
-}
-
-static int clone_workspace(uint32_t id, struct gbx_err* err) {
-  char path[64];
-  shelf_path(id, path, sizeof path);
-  return mount_clone_tree(path, err);
 }
 
 /* ---- Boxes ------------------------------------------------------------ */
@@ -278,12 +203,12 @@ static int make_leaf(struct box_parts* parts, struct gbx_fds* ret_fds,
   uint32_t number = launcher.next_leaf++;
   GBX_MSG_INIT(&request, GBX_M_LEAF_MAKE, number);
   union gbx_msg made;
-  int result = ask_keeper(&request.head, &made, ret_fds, err);
+  int result = keeper_ask(&request.head, &made, ret_fds, err);
   if (result < 0) return result;
   int count = __builtin_popcount(made.leaf_made.has);
   if (ret_fds->count <= count) {
     gbx_fds_close(ret_fds);
-    drop_leaf(number);
+    keeper_drop_leaf(number);
     return gbx_fail(err, GBX_E_SETUP, EMFILE, "recvmsg", "a cgroup leaf");
   }
   parts->leaf = number;
@@ -332,7 +257,7 @@ static struct box* make_box(const struct root* root, bool with_leaf,
   if (with_leaf && make_leaf(&parts, &leaf_fds, err) < 0) return NULL;
   struct box* box = box_new(&parts, err);
   if (box == NULL) {
-    if (parts.leaf != 0) drop_leaf(parts.leaf);
+    if (parts.leaf != 0) keeper_drop_leaf(parts.leaf);
     return NULL;
   }
   box->next = launcher.boxes;
@@ -358,12 +283,12 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
     GBX_MSG_INIT(&request, GBX_M_LEAF_SET, box->leaf);
     union gbx_msg answered;
     struct gbx_fds none;
-    int result = ask_keeper(&request.head, &answered, &none, err);
+    int result = keeper_ask(&request.head, &answered, &none, err);
     if (result < 0) return result;
     gbx_fds_close(&none);
     box->limits = *limits;
   }
-  cleanup_fd int tree_fd = clone_workspace(run->request.workspace, err);
+  cleanup_fd int tree_fd = shelf_clone(run->request.workspace, err);
   if (tree_fd < 0) return tree_fd;
   int result = box_go(box, run, tree_fd, err);
   if (result < 0) return result;
@@ -577,7 +502,7 @@ static void free_reaped(void) {
     unwatch(box->listener_fd);
     unwatch(box->leaf_fd[GBX_LEAF_OOM_EVENT]);
     box_free(box);
-    if (leaf != 0) drop_leaf(leaf);
+    if (leaf != 0) keeper_drop_leaf(leaf);
   }
 }
 
@@ -738,7 +663,7 @@ static void serve_engine(void) {
       add_workspace(&message.workspace);
       break;
     case GBX_M_WORKSPACE_DROP:
-      drop_workspace(message.head.id);
+      shelf_drop(message.head.id);
       break;
     case GBX_M_RUN:
       start_run(&message.run, &fds);

@@ -4,10 +4,6 @@
 
 #include "common/error.h"
 
-/* In our mount namespace only: here workspaces are kept attached, because a
- * tree can be cloned per box only from where it is attached. */
-#define WORKSPACE_SHELF "/sys"
-
 /* What the keeper's child does between clone3 and exec, with maps written: it
  * becomes the box's user, keeps its capabilities, leaves the host's mount
  * propagation and starts itself again by `exe_fd`. Does not return; a failure
