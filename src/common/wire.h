@@ -176,7 +176,8 @@ enum gbx_leaf_fd {
 };
 
 /* RUN. Descriptors, in this order: the exec blob; without PTY stdout and
- * stderr; with FD3 what becomes descriptor 3; with STDIN stdin. */
+ * stderr; with FD3 what becomes descriptor 3; with FD4 what becomes 4; with
+ * STDIN stdin. */
 enum gbx_run_flags {
   GBX_RUN_FD3 = 1,
   GBX_RUN_NO_CGROUP = 2,
@@ -184,6 +185,7 @@ enum gbx_run_flags {
   GBX_RUN_STDIN = 8,   /* else /dev/null, or the terminal */
   GBX_RUN_PTY = 16,    /* 0, 1 and 2 are a terminal of the box's own */
   GBX_RUN_HANDLE = 32, /* STARTED brings the payload's pidfd */
+  GBX_RUN_FD4 = 64,
 };
 struct gbx_msg_run {
   struct gbx_msg_head head;
@@ -197,7 +199,8 @@ struct gbx_msg_run {
 
 static inline int gbx_run_fd_count(uint32_t flags) {
   return 1 + ((flags & GBX_RUN_PTY) != 0 ? 0 : 2) +
-         ((flags & GBX_RUN_FD3) != 0) + ((flags & GBX_RUN_STDIN) != 0);
+         ((flags & GBX_RUN_FD3) != 0) + ((flags & GBX_RUN_FD4) != 0) +
+         ((flags & GBX_RUN_STDIN) != 0);
 }
 
 /* The exec blob: this, then cwd, argv and env, each string NUL-terminated. */

@@ -130,6 +130,8 @@ void gbx__cell_finish(struct gbx_run* run) {
   if (!run->killed) (void)uv_timer_stop(run->timer);
   gbx__run_poll_output(run, false);
   if (run->control.poll != NULL) (void)uv_poll_stop(run->control.poll);
+  if (run->control.cell_poll != NULL)
+    (void)uv_poll_stop(run->control.cell_poll);
   for (int i = 0; i < 2; i++) {
     int waiting = 0;
     if (run->output[i].fd >= 0 &&

@@ -90,8 +90,7 @@ enum gbx__control_event gbx__control_read(struct gbx__control* control,
       into = control->body != NULL ? control->body + control->body_have : away;
       if (control->body == NULL && want > sizeof away) want = sizeof away;
     }
-    ssize_t count =
-        want == 0 ? 0 : RETRY(recv(control->fd, into, want, MSG_DONTWAIT));
+    ssize_t count = want == 0 ? 0 : RETRY(read(control->fd, into, want));
     if (count < 0) return errno == EAGAIN ? CONTROL_NOTHING : CONTROL_END;
     if (count == 0 && want > 0) return CONTROL_END;
     spend(share, (size_t)count);
@@ -138,9 +137,9 @@ int gbx__control_send(struct gbx__control* control, const void* body,
 
 bool gbx__control_flush(struct gbx__control* control) {
   while (control->out_sent < control->out_size) {
-    ssize_t count = RETRY(send(control->fd, control->out + control->out_sent,
-                               control->out_size - control->out_sent,
-                               MSG_NOSIGNAL | MSG_DONTWAIT));
+    ssize_t count = RETRY(send(
+        control->cell_fd, control->out + control->out_sent,
+        control->out_size - control->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT));
     if (count < 0 && errno == EAGAIN) return true;
     if (count < 0) break; /* the driver is gone: its end will say so */
     control->out_sent += (size_t)count;
@@ -148,14 +147,16 @@ bool gbx__control_flush(struct gbx__control* control) {
   free(control->out);
   control->out = NULL;
   control->out_size = control->out_sent = 0;
-  if (control->shut_when_sent) (void)shutdown(control->fd, SHUT_WR);
+  if (control->shut_when_sent) (void)shutdown(control->cell_fd, SHUT_WR);
   control->shut_when_sent = false;
   return false;
 }
 
 void gbx__control_close(struct gbx__control* control) {
   gbx__poll_close(&control->poll);
+  gbx__poll_close(&control->cell_poll);
   fd_close(&control->fd);
+  fd_close(&control->cell_fd);
   free(control->out);
   control->out = NULL;
   gbx__control_next(control);

@@ -330,11 +330,17 @@ enum gbx__input_state {
 enum gbx__input_state gbx__input_flush(struct gbx__input* input, int* written);
 void gbx__input_close(struct gbx__input* input);
 
-/* ---- The driver's control socket --------------------------------------- */
+/* ---- What driver and engine say ---------------------------------------- */
 
+/* Frames of the driver come by a pipe, cells go by a socket on which it cannot
+ * answer. A socket that we read would let the code send descriptors along,
+ * which the kernel closes in our read: for as long as the code likes, if one is
+ * of a connection that lingers (ATK-LINGER). */
 struct gbx__control {
-  int fd; /* -1: none, or given up */
+  int fd; /* the pipe; -1: none, or given up */
   uv_poll_t* poll;
+  int cell_fd;
+  uv_poll_t* cell_poll;
   uint8_t* out; /* unsent */
   size_t out_size, out_sent;
   bool shut_when_sent;

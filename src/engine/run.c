@@ -156,10 +156,18 @@ long gbx_run_take_output(struct gbx_run* run, enum gbx_stream stream,
 
 static void on_control(uv_poll_t* poll, int status, int events);
 
+static void on_cell_room(uv_poll_t* poll, int status, int events) {
+  (void)status;
+  (void)events;
+  struct gbx_run* run = poll->data;
+  if (!gbx__control_flush(&run->control)) (void)uv_poll_stop(poll);
+}
+
 void gbx__run_poll_control(struct gbx_run* run) {
   if (run->control.poll == NULL) return;
-  int events = UV_READABLE | (run->control.out != NULL ? UV_WRITABLE : 0);
-  (void)uv_poll_start(run->control.poll, events, on_control);
+  (void)uv_poll_start(run->control.poll, UV_READABLE, on_control);
+  if (run->control.out != NULL)
+    (void)uv_poll_start(run->control.cell_poll, UV_WRITABLE, on_cell_room);
 }
 
 /* A frame is complete. Returns whether to read on. */
@@ -210,11 +218,9 @@ static void read_control(struct gbx_run* run, size_t share) {
 }
 
 static void on_control(uv_poll_t* poll, int status, int events) {
-  struct gbx_run* run = poll->data;
-  if (status == 0 && (events & UV_WRITABLE) != 0 &&
-      !gbx__control_flush(&run->control))
-    gbx__run_poll_control(run);
-  if (status != 0 || (events & UV_READABLE) != 0) read_control(run, LOUD_SHARE);
+  (void)status;
+  (void)events;
+  read_control(poll->data, LOUD_SHARE);
 }
 
 void gbx__run_poll_output(struct gbx_run* run, bool on) {
@@ -544,15 +550,32 @@ int gbx__run_take_output_fd(struct gbx_run* run, int stream, int fd,
   return 0;
 }
 
-static int open_control(struct gbx_run* run, int* ret_driver_fd,
+/* Descriptors 3 and 4 of a program in the box. */
+struct extra_fds {
+  int third, fourth;
+};
+
+static int open_control(struct gbx_run* run, struct extra_fds* ret_fds,
                         struct gbx_err* err) {
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+  struct gbx__control* control = &run->control;
+  int cells[2], frames[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, cells) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "control");
-  run->control.fd = pair[0];
-  *ret_driver_fd = pair[1];
-  run->control.poll = gbx__poll_new(run->engine, run->control.fd, run);
-  if (run->control.poll == NULL)
+  control->cell_fd = cells[0];
+  ret_fds->third = cells[1];
+  /* Before anybody in a box has the other end, who then meets EPIPE. */
+  if (shutdown(control->cell_fd, SHUT_RD) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "shutdown", "control");
+  if (pipe2(frames, O_CLOEXEC) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "pipe2", "control");
+  control->fd = frames[0];
+  ret_fds->fourth = frames[1];
+  /* A socket nobody could open anew in /proc either. */
+  if (fchmod(control->fd, 0) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "fchmod", "control");
+  control->poll = gbx__poll_new(run->engine, control->fd, run);
+  control->cell_poll = gbx__poll_new(run->engine, control->cell_fd, run);
+  if (control->poll == NULL || control->cell_poll == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "control");
   gbx__control_begin(&run->control);
   if (run->kernel) return 0;
@@ -562,14 +585,20 @@ static int open_control(struct gbx_run* run, int* ret_driver_fd,
   return result;
 }
 
-static int open_fd3(struct gbx_run* run, int* ret_fd, struct gbx_err* err) {
-  if (run->has_control) return open_control(run, ret_fd, err);
+static int open_extra(struct gbx_run* run, struct extra_fds* ret_fds,
+                      struct gbx_err* err) {
+  if (run->has_control) return open_control(run, ret_fds, err);
   if (run->script.data == NULL) return 0;
-  *ret_fd = fd_sealed_memory("script", run->script.data, run->script.size);
+  int fd = fd_sealed_memory("script", run->script.data, run->script.size);
   gbx__bytes_free(&run->script);
-  if (*ret_fd < 0)
-    return gbx_fail(err, GBX_E_SETUP, -*ret_fd, "memfd_create", "script");
+  if (fd < 0) return gbx_fail(err, GBX_E_SETUP, -fd, "memfd_create", "script");
+  ret_fds->third = fd;
   return 0;
+}
+
+static void close_extra(struct extra_fds* fds) {
+  fd_close(&fds->third);
+  fd_close(&fds->fourth);
 }
 
 static int send_run(struct gbx_run* run, struct gbx_err* err) {
@@ -579,13 +608,14 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
   if (blob_fd < 0)
     return gbx_fail(err, GBX_E_SETUP, -blob_fd, "memfd_create", "argv and env");
   gbx__bytes_free(&run->blob);
-  cleanup_fd int stdout_fd = -1, stderr_fd = -1, third_fd = -1, stdin_fd = -1;
+  cleanup_fd int stdout_fd = -1, stderr_fd = -1, stdin_fd = -1;
+  __attribute__((cleanup(close_extra))) struct extra_fds extra = {-1, -1};
   bool is_terminal = run->input.is_terminal;
   int result = 0;
   if (!is_terminal) result = open_output(run, GBX_STDOUT, &stdout_fd, err);
   if (result == 0 && !is_terminal)
     result = open_output(run, GBX_STDERR, &stderr_fd, err);
-  if (result == 0) result = open_fd3(run, &third_fd, err);
+  if (result == 0) result = open_extra(run, &extra, err);
   if (result == 0 && run->has_input && !is_terminal)
     result = gbx__run_open_input(run, &stdin_fd, err);
   if (result < 0) return result;
@@ -596,7 +626,8 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
   struct gbx_msg_run message = {
       .root = session->root->id,
       .workspace = session->id,
-      .flags = (third_fd >= 0 ? GBX_RUN_FD3 : 0u) |
+      .flags = (extra.third >= 0 ? GBX_RUN_FD3 : 0u) |
+               (extra.fourth >= 0 ? GBX_RUN_FD4 : 0u) |
                (stdin_fd >= 0 ? GBX_RUN_STDIN : 0u) |
                (is_terminal ? GBX_RUN_PTY : 0u) |
                (run->stream ? GBX_RUN_HANDLE : 0u) |
@@ -608,10 +639,11 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
                  run->limits.cpu_millis},
       .file_bytes = session->disk.limit_bytes};
   GBX_MSG_INIT(&message, GBX_M_RUN, run->id);
-  const int in_order[] = {blob_fd, stdout_fd, stderr_fd, third_fd, stdin_fd};
-  int fds[5];
+  const int in_order[] = {blob_fd,     stdout_fd,    stderr_fd,
+                          extra.third, extra.fourth, stdin_fd};
+  int fds[6];
   int count = 0;
-  for (int i = 0; i < 5; i++)
+  for (int i = 0; i < 6; i++)
     if (in_order[i] >= 0) fds[count++] = in_order[i];
   result = gbx__disk_box_starts(session, err);
   if (result < 0) return result;

@@ -120,7 +120,8 @@ int gbx_run_start(struct gbx_session* session,
   run->pty_rows = options->pty_rows;
   gbx__input_init(&run->input);
   run->input.is_terminal = options->pty_columns != 0;
-  run->pidfd = run->payload_fd = run->control.fd = -1;
+  run->pidfd = run->payload_fd = -1;
+  run->control.fd = run->control.cell_fd = -1;
   run->last_cell = &run->cells;
   run->end.escape_syscall = -1;
   for (int i = 0; i < 2; i++) {

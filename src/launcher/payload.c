@@ -157,7 +157,7 @@ static int execute(const struct program* program) {
   return seen;
 }
 
-/* 0 to 3 as RUN's flags say, from what came after the exec blob. Without a
+/* 0 to 4 as RUN's flags say, from what came after the exec blob. Without a
  * pipe stdin is the box's own /dev/null; with a terminal 0 to 2 are in place.
  * All others are close-on-exec. */
 static int place_descriptors(struct gbx_fds* fds, uint32_t flags,
@@ -170,6 +170,8 @@ static int place_descriptors(struct gbx_fds* fds, uint32_t flags,
     if (result >= 0) result = dup2(*next++, 2);
   }
   if (result >= 0 && (flags & GBX_RUN_FD3) != 0) result = dup2(*next++, 3);
+  /* At 4 the kernel put the exec blob, which was read; the rest lies above. */
+  if (result >= 0 && (flags & GBX_RUN_FD4) != 0) result = dup2(*next++, 4);
   if ((flags & GBX_RUN_STDIN) != 0) {
     if (result >= 0) result = dup2(*next, 0);
   } else if (!pty) {

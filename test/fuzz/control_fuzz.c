@@ -153,8 +153,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   decoder.stream = stream;
 
   int pair[2];
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
-  struct gbx__control control = {.fd = pair[0]};
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   pair) == 0);
+  struct gbx__control control = {.fd = pair[0], .cell_fd = -1};
   begin(&control, &decoder);
   bool more = true;
   while (more && size > 0) {

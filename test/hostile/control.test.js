@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// Code that finds the driver's control socket and speaks in its name. It shares
+// Code that finds the driver's pipe and speaks in its name. It shares
 // the driver's process, so nothing can stop it. What must hold: the call
 // resolves with what the process did, nothing that it says changes anything
 // here, and the host's memory and time stay its own.
@@ -13,9 +13,10 @@ const { assertFinished, prelude } = require('./attack.js');
 const [RESULT, DONE] = [2, 3];
 
 const speak = `${prelude}
-import struct, threading
+import fcntl, struct, threading
 control = max(map(int, os.listdir('/proc/self/fd')))
-assert os.readlink('/proc/self/fd/%d' % control).startswith('socket:')
+cells = control - 1
+assert os.readlink('/proc/self/fd/%d' % control).startswith('pipe:')
 def send(data):
     data = memoryview(data)
     while data:
@@ -62,9 +63,10 @@ test('ATK what is no frame of a driver changes no result', async (t) => {
       "os.dup2(os.open('/dev/null', os.O_RDWR), control)",
     'everything closed': 'os.closerange(3, 1024)',
     'the end of sending':
-      'import socket; socket.socket(fileno=os.dup(control)).shutdown(2)',
+      'import socket; socket.socket(fileno=os.dup(cells)).shutdown(2)',
     'a reader besides the driver':
-      'threading.Thread(target=os.read, args=(control, 65536), daemon=True).start()',
+      'threading.Thread(target=os.read, args=(cells, 65536), daemon=True).start()',
+    'a small pipe': 'fcntl.fcntl(control, 1031, 4096)',
   };
   for (const [title, statements] of Object.entries(forgeries)) {
     const result = await forge(sandbox, statements);

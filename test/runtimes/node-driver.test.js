@@ -88,11 +88,11 @@ async function start(executable, input, { env = {}, stdin = '' } = {}) {
   const child = spawn(command, args, {
     cwd: workspace,
     env: { PATH: process.env.PATH, HOME: workspace, ...env },
-    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     timeout: 60000,
     killSignal: 'SIGKILL',
   });
-  const [stdout, stderr, control] = child.stdio.slice(1).map(collect);
+  const [stdout, stderr, , answers] = child.stdio.slice(1).map(collect);
   // A driver that ended before it read all input is no failure of the test.
   for (const stream of [child.stdin, child.stdio[3]])
     stream.on('error', () => {});
@@ -104,7 +104,7 @@ async function start(executable, input, { env = {}, stdin = '' } = {}) {
     signal,
     stdout: stdout().toString(),
     stderr: stderr().toString(),
-    done: readDone(control()),
+    done: readDone(answers()),
   };
 }
 
@@ -487,8 +487,8 @@ for (const executable of executables) {
 
     test('the driver leaves a file alone that took its descriptor', async () => {
       const { exitCode, stderr, done } = await run(
-        "fs.closeSync(3);\nconst fd = fs.openSync('taken', 'w+');\n" +
-          "if (fd !== 3) process.exit(99);\nthrow new Error('x')",
+        "fs.closeSync(4);\nconst fd = fs.openSync('taken', 'w+');\n" +
+          "if (fd !== 4) process.exit(99);\nthrow new Error('x')",
       );
       assert.equal(exitCode, 1);
       assert.match(stderr, /Error: x/);

@@ -65,17 +65,18 @@ class Driver {
     this.child = spawn(PYTHON, [DRIVER], {
       cwd,
       env: { PATH: process.env.PATH, HOME: cwd, LANG: 'C.UTF-8', ...env },
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
       timeout: DEADLINE_MS,
       killSignal: 'SIGKILL',
     });
     live.add(this.child);
     this.control = this.child.stdio[3];
     this.control.on('error', () => {});
+    this.control.resume();
     this.frames = [];
     this.waiting = [];
     this.input = Buffer.alloc(0);
-    this.control.on('data', (data) => this.#receive(data));
+    this.child.stdio[4].on('data', (data) => this.#receive(data));
     this.output = { stdout: [], stderr: [] };
     for (const name of ['stdout', 'stderr']) {
       this.child[name].on('data', (data) => this.output[name].push(data));

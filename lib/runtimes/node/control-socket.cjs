@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// The driver's end of the control socket (docs/protocol.md). Node marks every
-// descriptor that it inherits close-on-exec when it starts, so no program that
-// the code starts gets this one.
+// The driver's ends of the socket for cells and of the pipe for answers
+// (docs/protocol.md). Node marks every descriptor that it inherits close-on-exec
+// when it starts, so no program that the code starts gets these.
 //
 // All calls are synchronous: one more handle in the event loop would keep the
 // process alive, and an error is reported while the process is going down.
@@ -11,20 +11,21 @@
 const { Buffer } = require('node:buffer');
 const { fstatSync, readSync, writeSync } = require('node:fs');
 
-const controlFd = 3;
+const cellFd = 3;
+const answerFd = 4;
 const headerBytes = 8;
 const maxBodyBytes = 64 * 2 ** 20;
 const frameTypes = { cell: 1, done: 3 };
 
-// A traceback can be as long as the code likes; the socket's buffer is not, and
+// A traceback can be as long as the code likes; the pipe's buffer is not, and
 // nobody may be reading any more.
 const maxTextLength = 32 * 1024;
 
 let identity;
 
-/** Who the socket is: its number may belong to another file later. */
+/** Which pipe it is: its number may belong to another file later. */
 function identify() {
-  const { dev, ino } = fstatSync(controlFd, { bigint: true });
+  const { dev, ino } = fstatSync(answerFd, { bigint: true });
   return `${dev}:${ino}`;
 }
 
@@ -38,7 +39,7 @@ function readExactly(buffer) {
   while (offset < buffer.length) {
     let count;
     try {
-      count = readSync(controlFd, buffer, offset, buffer.length - offset, null);
+      count = readSync(cellFd, buffer, offset, buffer.length - offset, null);
     } catch (error) {
       if (error.code !== 'EAGAIN') throw error;
       sleepOneMs();
@@ -72,7 +73,7 @@ function readCell() {
 
 /**
  * Says how the cell ended. Never throws: the exit code tells the host what
- * matters, and the code may have closed the socket.
+ * matters, and the code may have closed the pipe.
  */
 function sendDone({ exitCode, error }) {
   try {
@@ -92,7 +93,7 @@ function sendDone({ exitCode, error }) {
     frame.writeUInt32LE(frameTypes.done, 4);
     body.copy(frame, headerBytes);
     for (let offset = 0; offset < frame.length; ) {
-      offset += writeSync(controlFd, frame, offset);
+      offset += writeSync(answerFd, frame, offset);
     }
   } catch {
     // As said above.

@@ -34,13 +34,13 @@ MENDED = {
 }
 
 
-def serve(control_fd):
-    """Run cells until the control socket ends, then end the interpreter.
+def serve(cell_fd, answer_fd):
+    """Run cells until no more can come, then end the interpreter.
 
     Raises SystemExit with the last cell's exit code, so that the interpreter
     goes the ordinary way: threads, exit handlers, buffers.
     """
-    runner = Runner(Channel(control_fd))
+    runner = Runner(Channel(cell_fd, answer_fd))
     exit_code = 0
     while True:
         cell = runner.wait_for_cell()

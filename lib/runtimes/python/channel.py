@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control socket: frames with a JSON body (docs/protocol.md)."""
+"""Cells and answers: frames with a JSON body (docs/protocol.md)."""
 
 from _json import encode_basestring_ascii, make_scanner
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
@@ -54,26 +54,30 @@ def to_json(value):
 
 
 class Channel:
-    """The driver's end. Takes the descriptor over."""
+    """The driver's end. Takes the descriptors over."""
 
-    def __init__(self, fd):
-        self.fd = tuck_away(fd)
+    def __init__(self, cell_fd, answer_fd):
+        self.cell_fd = tuck_away(cell_fd)
+        self.answer_fd = tuck_away(answer_fd)
         self.owner = getpid()
         self.input = bytearray()
         self.lock = allocate_lock()
-        # A forked child must not hold the socket open, let alone answer on it:
+        # A forked child must not hold the pipe open, let alone answer on it:
         # the engine would never see the end, or see two replies (KRN-10).
         register_at_fork(after_in_child=self.abandon)
 
     def is_open(self):
         # The process is compared too: a fork by ctypes runs no fork handlers.
-        return self.fd >= 0 and getpid() == self.owner
+        return self.answer_fd >= 0 and getpid() == self.owner
 
     def abandon(self):
-        fd, self.fd = self.fd, -1
+        descriptors = self.cell_fd, self.answer_fd
+        self.cell_fd = self.answer_fd = -1
         # In a child, another thread of the parent may seem to hold it.
         self.lock = allocate_lock()
-        if fd >= 0:
+        for fd in descriptors:
+            if fd < 0:
+                continue
             try:
                 close(fd)
             except OSError:
@@ -108,7 +112,7 @@ class Channel:
             if not self.is_open():
                 return False
             try:
-                data = read(self.fd, READ_BYTES)
+                data = read(self.cell_fd, READ_BYTES)
             except OSError as error:
                 # A handler may well raise an OSError too: a TimeoutError.
                 if error.errno not in GONE:
@@ -120,7 +124,7 @@ class Channel:
         return True
 
     def send(self, kind, body):
-        """Send one frame; quietly nothing when the socket is gone."""
+        """Send one frame; quietly nothing when the pipe is gone."""
         data = body.encode("ascii")
         frame = (len(data).to_bytes(4, "little") + kind.to_bytes(4, "little")
                  + data)
@@ -136,7 +140,7 @@ class Channel:
     def write_all(self, data):
         while data and self.is_open():
             try:
-                data = data[write(self.fd, data):]
+                data = data[write(self.answer_fd, data):]
             except OSError:
                 # Nobody listens. The code goes on; its exit code still counts.
                 self.abandon()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The python driver: runs cells that come over a control socket.
+"""The python driver: runs cells that come over a socket.
 
 Theory of operation. The engine starts `python3 driver.py` in a box with a
-connected socket at descriptor 3 (docs/protocol.md). Code that nobody has read
+socket for cells at descriptor 3 and a pipe for answers at descriptor 4
+(docs/protocol.md). Code that nobody has read
 then shares this process with the driver, so the driver protects itself only
 against accidents: code that shadows, patches or deletes what the driver needs
 may spoil its own cell, not the next one, and never the driver's framing.
@@ -50,4 +51,4 @@ def load_loader():
 serve = load_loader()("cells").serve
 
 if __name__ == "__main__":
-    serve(3)
+    serve(3, 4)
