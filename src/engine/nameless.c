@@ -21,6 +21,9 @@
 /* Of all boxes of a session, in one look. */
 #define MAX_DESCRIPTORS 65536
 #define MAX_THREADS     16384
+/* A process can have 65,530 mappings, each with a path of 4 KiB: the kernel
+ * takes four seconds to write them down. */
+#define MAX_MAP_BYTES (32u << 20)
 
 struct look {
   const struct gbx__box* boxes;
@@ -29,6 +32,7 @@ struct look {
   const atomic_bool* cancelled;
   struct gbx__inodes inodes;
   int descriptors_left, threads_left;
+  size_t map_bytes_left;
   bool complete;
   bool has_maps; /* of the process at work: seen already */
   pid_t leader;  /* the same: a thread whose descriptors were seen */
@@ -97,6 +101,17 @@ static void look_into_socket(struct look* look, int fd_dir_fd, int number) {
     look->complete = false;
 }
 
+static void add_if_nameless(struct look* look, const struct stat* st) {
+  if ((!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode)) || st->st_nlink > 0 ||
+      st->st_dev != look->dev)
+    return;
+  struct gbx__inode inode = {
+      .dev = st->st_dev,
+      .ino = st->st_ino,
+      .bytes = (uint64_t)st->st_blocks * 512u + GBX__USAGE_NAME_BYTES};
+  if (!gbx__inodes_add(&look->inodes, inode)) look->complete = false;
+}
+
 static bool look_at_descriptor(struct look* look, int fd_dir_fd, int number) {
   if (look->descriptors_left-- == 0) {
     look->complete = false;
@@ -107,14 +122,18 @@ static bool look_at_descriptor(struct look* look, int fd_dir_fd, int number) {
   (void)snprintf(name, sizeof name, "%d", number);
   if (fstatat(fd_dir_fd, name, &st, 0) < 0) return true; /* closed meanwhile */
   if (S_ISSOCK(st.st_mode)) look_into_socket(look, fd_dir_fd, number);
-  if (!S_ISREG(st.st_mode) || st.st_nlink > 0 || st.st_dev != look->dev)
-    return true;
-  struct gbx__inode inode = {
-      .dev = st.st_dev,
-      .ino = st.st_ino,
-      .bytes = (uint64_t)st.st_blocks * 512u + GBX__USAGE_NAME_BYTES};
-  if (!gbx__inodes_add(&look->inodes, inode)) look->complete = false;
+  add_if_nameless(look, &st);
   return true;
+}
+
+/* What a process holds besides descriptors and mappings: the program that it
+ * runs, whose mapping it may have given up, and the folder that it is in. */
+static void look_at_link(struct look* look, int task_fd, int number,
+                         const char* name) {
+  char path[64];
+  struct stat st;
+  (void)snprintf(path, sizeof path, "%d/%s", number, name);
+  if (fstatat(task_fd, path, &st, 0) == 0) add_if_nameless(look, &st);
 }
 
 static bool is_nameless(const char* line) {
@@ -136,6 +155,11 @@ static void look_at_maps(struct look* look, int task_fd, int number) {
   ssize_t size;
   while ((size = getline(&line, &room, file)) > 0) {
     look->has_maps = true; /* a first thread that has ended shows none */
+    if (look->map_bytes_left < (size_t)size) {
+      look->complete = false;
+      break;
+    }
+    look->map_bytes_left -= (size_t)size;
     if (line[size - 1] == '\n') line[size - 1] = '\0';
     if (is_nameless(line)) {
       look->complete = false;
@@ -151,7 +175,11 @@ static bool look_at_thread(struct look* look, int task_fd, int number) {
     look->complete = false;
     return false;
   }
-  if (!look->has_maps) look_at_maps(look, task_fd, number);
+  if (!look->has_maps) {
+    look_at_maps(look, task_fd, number);
+    look_at_link(look, task_fd, number, "exe");
+  }
+  look_at_link(look, task_fd, number, "cwd");
   if (look->leader != 0 &&
       syscall(SYS_kcmp, look->leader, number, KCMP_FILES, 0, 0) == 0)
     return true;
@@ -188,6 +216,7 @@ struct gbx__usage gbx__nameless_count(const struct gbx__box* boxes,
                       .cancelled = cancelled,
                       .descriptors_left = MAX_DESCRIPTORS,
                       .threads_left = MAX_THREADS,
+                      .map_bytes_left = MAX_MAP_BYTES,
                       .complete = true};
   cleanup_fd int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (proc_fd >= 0) list_numbers(proc_fd, look_at_process, &look);

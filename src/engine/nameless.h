@@ -3,7 +3,7 @@
 #define SRC_ENGINE_NAMELESS_H_
 
 /* Files that have no name any more, or never had one (O_TMPFILE), but are open
- * in a box: they take room on the disk and are in no folder. */
+ * or run in a box: they take room on the disk and are in no folder. */
 
 #include <stdatomic.h>
 #include <stdbool.h>

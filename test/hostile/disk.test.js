@@ -218,6 +218,42 @@ for i in range(40):
     at = libc.mmap(None, 2 << 20, 3, 1, fd, 0); os.close(fd)
     ctypes.memset(at, 1, 2 << 20)
     time.sleep(0.02)`,
+  ...(process.arch === 'x64' && {
+    'ATK-EXE deleted programs that run on without their mapping': `import ctypes, os, struct, time
+copy = bytes.fromhex('31ff be00100000 ba07000000 41ba22000000 49c7c0ffffffff'
+                     '4531c9 b809000000 0f05 4889c7 488d3509000000 b940000000'
+                     'f3a4 ffe0') # mmap; copies and runs what follows there:
+hide = bytes.fromhex('bf00004000 be00100000 b80b000000 0f05' # munmap itself
+                     'b822000000 0f05 ebf7') # pause, for ever
+text = copy + hide + bytes(64)
+size = 120 + len(text)
+elf = struct.pack('<4s5B7x2HI3QI6H', b'\\x7fELF', 2, 1, 1, 0, 0, 2, 62, 1,
+                  0x400078, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+elf += struct.pack('<2I6Q', 1, 7, 0, 0x400000, 0x400000, size, size, 4096) + text
+for i in range(40):
+    with open('x', 'wb') as file: file.write(elf.ljust(2 << 20, b'x'))
+    os.chmod('x', 0o700)
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(1, 9, 0, 0, 0) # PR_SET_PDEATHSIG
+        os.execv('./x', ['x'])
+    time.sleep(0.05)
+    os.unlink('x')`,
+  }),
+  'ATK-MAPS deleted files behind mappings without end': `import ctypes, os, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+top = os.getcwd()
+for i in range(12):
+    os.mkdir('d' * 250); os.chdir('d' * 250)
+fd = os.open('f', os.O_CREAT | os.O_RDWR)
+for i in range(20000): libc.mmap(None, 4096, 1 + i % 2 * 2, 2, fd, 0)
+os.chdir(top)
+held = []
+for i in range(40):
+    file = open('x', 'wb'); os.unlink('x')
+    file.write(bytes(2 << 20)); file.flush(); held.append(file)
+    time.sleep(0.02)`,
   'a folder that its owner may not enter': `import os, time
 os.mkdir('closed')
 for i in range(40):
