@@ -327,7 +327,34 @@ static uint64_t read_kib(const char* text, const char* key) {
   return at == NULL ? 0 : strtoull(at + strlen(key), NULL, 10) * 1024u;
 }
 
-static struct weight weigh(int proc_fd, const struct process* process) {
+/* How much of page tables the kernel may walk through for one process: so much
+ * for any, and twice what memory of the limit's size needs. */
+#define TABLES_MIN             (4u << 20)
+#define TABLES_OF(limit_bytes) ((limit_bytes) / 256)
+
+/* A process that maps the same pages over and over makes the walk as long as it
+ * likes, and we serve nobody meanwhile. Its numbers are to be had without: each
+ * page as often as it is mapped, which is what it asked for. */
+static bool has_too_many_tables(int proc_fd, const struct process* process,
+                                uint64_t limit_bytes,
+                                struct weight* ret_weight) {
+  char text[4096];
+  cleanup_fd int fd = open_proc(proc_fd, process->id, "status");
+  ssize_t size = fd < 0 ? -1 : RETRY(read(fd, text, sizeof text - 1));
+  if (size <= 0) return false; /* it ended, or smaps_rollup says why not */
+  text[size] = '\0';
+  uint64_t tables = read_kib(text, "\nVmPTE:");
+  *ret_weight =
+      (struct weight){.anonymous = read_kib(text, "\nRssAnon:") + tables,
+                      .shared = read_kib(text, "\nRssShmem:")};
+  return tables > TABLES_MIN + TABLES_OF(limit_bytes);
+}
+
+static struct weight weigh(int proc_fd, const struct process* process,
+                           uint64_t limit_bytes) {
+  struct weight unshared;
+  if (has_too_many_tables(proc_fd, process, limit_bytes, &unshared))
+    return unshared;
   char text[4096];
   cleanup_fd int fd = open_proc(proc_fd, process->id, "smaps_rollup");
   ssize_t size = fd < 0 ? -errno : RETRY(read(fd, text, sizeof text - 1));
@@ -370,7 +397,7 @@ static bool is_heavier(struct watchdog_box* box, int proc_fd, uint64_t files) {
         (box->weighed != 0 && process->id >= box->weighed) ||
         !has_own_memory(i))
       continue;
-    struct weight one = weigh(proc_fd, process);
+    struct weight one = weigh(proc_fd, process, box->limit_bytes);
     box->anonymous += one.anonymous;
     box->shared += one.shared;
     uint64_t most = box->shared > files ? box->shared : files;

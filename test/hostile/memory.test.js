@@ -155,6 +155,26 @@ print('read')`);
   assert.equal(result.stdout, 'read\n', result.stderr);
 });
 
+test('ATK-TABLES memory that is mapped over and over does not keep the watchdog busy', async (t) => {
+  if (hasCgroups) {
+    return t.skip('by design: nobody weighs what a cgroup counts');
+  }
+  // 64 MiB that appear as 40 GiB, in page tables of 80 MiB.
+  const sandbox = await openLimited(t, { memoryMb: 256, timeoutS: 60 });
+  const result = await sandbox.runCode(`import ctypes, os, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+fd = os.memfd_create('x')
+os.ftruncate(fd, 64 << 20)
+MAP_SHARED, MAP_POPULATE = 1, 0x8000
+for i in range(640):
+    libc.mmap(None, 64 << 20, 3, MAP_SHARED | MAP_POPULATE, fd, 0)
+time.sleep(5)
+print('escaped')`);
+  assert.equal(result.fault?.type, 'oom', result.stdout + result.stderr);
+});
+
 // ---- Swap ------------------------------------------------------------------
 
 test('MEM-04 swap adds nothing to the limit', async (t) => {
