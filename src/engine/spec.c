@@ -192,7 +192,10 @@ static bool check_object(struct reader* reader, const cJSON* object,
     fail(reader, "an object", object);
     return false;
   }
-  for (const cJSON* item = object->child; item != NULL; item = item->next) {
+  /* To the first that is wrong: so no more are compared with each other than
+   * there are names. */
+  for (const cJSON* item = object->child; item != NULL && !reader->failed;
+       item = item->next) {
     size_t length = enter(reader, ".", item->string);
     const char* const* name = names;
     while (*name != NULL && strcmp(*name, item->string) != 0)

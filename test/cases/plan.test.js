@@ -9,7 +9,7 @@ const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { glovebox, open, test } = require('../helpers/harness.js');
+const { glovebox, open, test, timeScale } = require('../helpers/harness.js');
 
 const { Sandbox, SandboxError, runCode, withSandbox } = glovebox;
 
@@ -276,6 +276,19 @@ test('what is changed in a spec is changed in the box', async (t) => {
     env: { MORE: ' and that' },
   });
   assert.equal(more.stdout, 'this and that\n');
+});
+
+test('ATK-KEYS a spec of very many wrong keys is refused at the first', async () => {
+  const keys = Array.from({ length: 50_000 }, (_, i) => [i.toString(36), 1]);
+  const start = Date.now();
+  await assert.rejects(
+    new Sandbox({
+      spec: { version: 1, spec: Object.fromEntries(keys) },
+    }).open(),
+    /spec\.0: expected no such key/,
+  );
+  // All compared with all would be half a minute.
+  assert.ok(Date.now() - start < 2000 * timeScale, `${Date.now() - start} ms`);
 });
 
 test('a spec that is wrong is refused with the place in it', async () => {
