@@ -139,7 +139,7 @@ struct gbx_run_options {
   uint64_t timeout_ms;       /* at least 1; kernel: 0, cells have their own */
   uint64_t max_output_bytes; /* for stdout and stderr each */
   struct gbx_limits limits;
-  bool control; /* descriptor 3 is the driver's control socket */
+  bool control; /* descriptors 3 and 4 are the driver's: docs/protocol.md */
   bool track_files;
   /* With `control` and no `kernel`: the one cell's frame body, sent at once,
    * after which the engine closes its sending side. */
