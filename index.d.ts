@@ -1422,7 +1422,8 @@ export class Sandbox {
    * @param dest A path of this machine, outside the workspace.
    * @throws {SandboxError} ERR_SANDBOX_TOO_LARGE — more than `maxBytes`, 500000
    *   files and folders, or 8 GiB in one file.
-   * @throws {SandboxError} ERR_SANDBOX_PATH — `dest` lies in the workspace.
+   * @throws {SandboxError} ERR_SANDBOX_PATH — `dest` lies in the workspace, or
+   *   its way leads through it.
    * @throws {SandboxError} ERR_SANDBOX_EXISTS — `dest` is there and is no file.
    * @throws {SandboxError} ERR_SANDBOX_HOST_FILE — `dest` cannot be written;
    *   `errno` says why.

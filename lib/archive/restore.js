@@ -6,13 +6,12 @@
 // of them was right.
 
 const fs = require('node:fs');
-const path = require('node:path');
 const { createGunzip } = require('node:zlib');
 const { SandboxError, toSandboxError } = require('../errors.js');
 const { FileReadStream } = require('../file-streams.js');
 const { uses } = require('../files.js');
 const { workspacePath } = require('../workspace-path.js');
-const { hostFileError, isInside } = require('./host-file.js');
+const { hostFileError, locate } = require('./host-file.js');
 const { TarReader, archiveError } = require('./tar-reader.js');
 
 const { O_RDONLY, O_NONBLOCK, O_NOCTTY } = fs.constants;
@@ -22,19 +21,18 @@ const batchBytes = 2 ** 18;
 
 /** A stream of the archive. One in the workspace is a box's, as all there is. */
 async function openArchive(session, src) {
-  const real = await fs.promises.realpath(path.dirname(src));
-  const { workspace } = session.info;
-  if (isInside(workspace, real)) {
-    const inside = path.join(real, path.basename(src));
-    const name = path.relative(workspace, inside);
-    const bytes = workspacePath(name);
-    return new FileReadStream(session, name, bytes, {
+  const { inside, hostPath } = await locate(session.info.workspace, src);
+  if (inside !== undefined) {
+    return new FileReadStream(session, inside, workspacePath(inside), {
       start: 0,
       end: Number.POSITIVE_INFINITY,
       highWaterMark: batchBytes,
     });
   }
-  const handle = await fs.promises.open(src, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  const handle = await fs.promises.open(
+    hostPath,
+    O_RDONLY | O_NONBLOCK | O_NOCTTY,
+  );
   if (!(await handle.stat()).isFile()) {
     await handle.close();
     throw new SandboxError(`${JSON.stringify(src)} is no file`, {

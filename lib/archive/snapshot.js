@@ -12,7 +12,7 @@ const { constants, createGzip } = require('node:zlib');
 const { SandboxError, toSandboxError } = require('../errors.js');
 const { uses } = require('../files.js');
 const { named } = require('../workspace-path.js');
-const { hostFileError, isInside } = require('./host-file.js');
+const { hostFileError, locate } = require('./host-file.js');
 const { maxFileBytes, maxMembers, nameProblem, targetProblem } =
   require('./rules.js');
 const { padding, tarEnd, tarHeader } = require('./tar-writer.js');
@@ -137,11 +137,11 @@ function tooLarge(what, filePath) {
 
 /** Where the archive may go. Throws for what it would harm. */
 async function checkDestination(workspace, dest) {
-  const folder = await fs.promises.realpath(path.dirname(dest));
+  const { inside, hostPath } = await locate(workspace, path.dirname(dest));
   // Code in a box could put a link there, and the next archive would hold this.
-  if (isInside(workspace, folder)) {
+  if (inside !== undefined) {
     throw new SandboxError(
-      `${JSON.stringify(dest)} lies in the workspace: name a file elsewhere`,
+      `${JSON.stringify(dest)} lies in the workspace, or its way leads through that: name a file elsewhere`,
       { code: 'ERR_SANDBOX_PATH', option: 'dest' },
     );
   }
@@ -152,7 +152,7 @@ async function checkDestination(workspace, dest) {
       { code: 'ERR_SANDBOX_EXISTS', option: 'dest' },
     );
   }
-  return path.join(folder, path.basename(dest));
+  return path.join(hostPath, path.basename(dest));
 }
 
 async function snapshot(session, dest, options) {

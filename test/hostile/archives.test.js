@@ -591,6 +591,15 @@ test('TAR-16 a snapshot never goes into the workspace, over a folder or device, 
   for (const dest of [inside('a.tgz'), inside('d/../a.tgz')]) {
     await assert.rejects(sandbox.snapshot(dest), { code: 'ERR_SANDBOX_PATH' });
   }
+  const way = hostFile(t);
+  fs.symlinkSync(inside('d'), way);
+  // A link that the box laid is followed from no side.
+  for (const dest of [inside('d'), way]) {
+    await assert.rejects(sandbox.snapshot(path.join(dest, 'a.tgz')), {
+      code: 'ERR_SANDBOX_PATH',
+      option: 'dest',
+    });
+  }
   const folder = hostFile(t);
   fs.mkdirSync(folder);
   const listing = () => fs.readdirSync(folder).sort();
@@ -669,11 +678,29 @@ test('TAR-17 an archive in the workspace is read beneath it, once', async (t) =>
   await assert.rejects(sandbox.restore(inside('fifo.tgz')), {
     code: 'ERR_SANDBOX_NOT_REGULAR',
   });
-  await sandbox.restore(inside('a.tgz'));
+  // Nor does a link on the way lead out, whoever laid the one that leads in.
+  const elsewhere = hostFile(t);
+  fs.mkdirSync(elsewhere);
+  fs.writeFileSync(path.join(elsewhere, 'a.tgz'), bytes);
+  await sandbox.run(['ln', '-s', elsewhere, 'd']);
+  const way = hostFile(t);
+  fs.symlinkSync(inside('d/a.tgz'), way);
+  for (const src of [inside('d/a.tgz'), way]) {
+    await assert.rejects(sandbox.restore(src), { code: 'ERR_SANDBOX_PATH' });
+  }
+  fs.rmSync(way);
+  fs.symlinkSync(inside('a.tgz'), way);
+  await sandbox.restore(way);
   assert.deepEqual(
     (await sandbox.listFiles()).map((one) => one.path),
     ['good'],
   );
+  const links = hostFile(t);
+  fs.symlinkSync(links, links);
+  await assert.rejects(sandbox.restore(links), {
+    code: 'ERR_SANDBOX_HOST_FILE',
+    errno: 'ELOOP',
+  });
   const fifo = hostFile(t);
   execFileSync('mkfifo', [fifo]);
   await assert.rejects(sandbox.restore(fifo), {
