@@ -283,7 +283,7 @@ int gbx__tree_in_write(struct gbx__tree_in* tree, const uint8_t* bytes,
 
 /* ---- Changing places ----------------------------------------------------- */
 
-/* Names of what lies in a folder, but our hidden ones. */
+/* Names of what lies in a folder. */
 struct names {
   char* text;
   size_t size, room;
@@ -304,7 +304,10 @@ static int add_name(struct names* names, const char* name) {
   return 0;
 }
 
-static int list_names(int dir_fd, struct names* ret_names) {
+/* All but two: other names that look like ours may be a box's, which no list
+ * shows, and what it put there is to go with the rest. */
+static int list_names(int dir_fd, const char* but, const char* and_but,
+                      struct names* ret_names) {
   alignas(8) char buffer[32 * 1024];
   cleanup_fd int fd =
       gbx__beneath_open(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
@@ -317,7 +320,7 @@ static int list_names(int dir_fd, struct names* ret_names) {
       at += entry->d_reclen;
       const char* name = entry->d_name;
       if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-          gbx__temp_name_is(name))
+          strcmp(name, but) == 0 || strcmp(name, and_but) == 0)
         continue;
       int result = add_name(ret_names, name);
       if (result < 0) return result;
@@ -396,12 +399,12 @@ static void close_folders(const struct gbx__tree_in* tree) {
   }
 }
 
-static int change_places(struct gbx__tree_in* tree, int old_fd,
-                         struct gbx_err* err) {
+static int change_places(struct gbx__tree_in* tree, const char* old_name,
+                         int old_fd, struct gbx_err* err) {
   int root_fd = tree->workspace->fd;
   struct names old = {0}, new = {0};
-  int result = list_names(root_fd, &old);
-  if (result == 0) result = list_names(tree->new_fd, &new);
+  int result = list_names(root_fd, tree->new_name, old_name, &old);
+  if (result == 0) result = list_names(tree->new_fd, ".", "..", &new);
   if (result == 0) result = move_all(root_fd, old_fd, &old);
   if (result == 0) {
     result = move_all(tree->new_fd, root_fd, &new);
@@ -425,7 +428,7 @@ static int keep_tree(struct gbx__tree_in* tree, struct gbx_err* err) {
   char old_name[GBX__TEMP_NAME_SIZE];
   cleanup_fd int old_fd = make_hidden(tree->workspace, old_name, err);
   if (old_fd < 0) return old_fd;
-  result = change_places(tree, old_fd, err);
+  result = change_places(tree, old_name, old_fd, err);
   if (result == 0) close_folders(tree);
   fd_close(&old_fd);
   /* What cannot be removed makes the new one no less restored. */
