@@ -1385,8 +1385,9 @@ export class Sandbox {
    * What changes in the workspace, or below one folder of it, by code in boxes
    * and by this host, from the moment that the promise resolves. At most 8192
    * folders; symlinks are not followed. What is not taken waits in the kernel, up
-   * to a bound, and `"lost"` says that there was more. The loop ends with
-   * `watcher.close()`, when the folder is gone, and when the Sandbox is closed.
+   * to a bound; of a folder that appears, some MiB of names are told; `"lost"` says
+   * that there was more. The loop ends with `watcher.close()`, when the folder is
+   * gone, and when the Sandbox is closed.
    *
    * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is no such folder.
    * @throws {SandboxError} ERR_SANDBOX_TOO_LARGE — it has too many folders.

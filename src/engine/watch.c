@@ -18,6 +18,16 @@ static const uint32_t changed = IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB;
 static const uint32_t appeared = IN_CREATE | IN_MOVED_TO;
 static const uint32_t vanished = IN_DELETE | IN_MOVED_FROM;
 
+/* The names in a folder that appears are told with it, and a box can let the
+ * same large one appear over and over: one read tells so much of it, and then
+ * that there was more. */
+#define MOST_TOLD_BYTES (4u << 20)
+/* A read that told so much, or looked at so many names, leaves further events
+ * to the kernel, which keeps them in little room. */
+#define ENOUGH_BYTES (64u << 10)
+#define ENOUGH_NAMES (64u << 10)
+#define MOST_ROUNDS  64
+
 /* A folder with its watch. A path is "" or ends in "/". */
 struct folder {
   int watch;
@@ -32,14 +42,16 @@ struct gbx__watch {
   uint32_t count, room;
   uint8_t* bytes; /* to be told */
   size_t size, bytes_room;
-  size_t last; /* where the last change begins */
+  size_t last;    /* where the last change begins */
+  uint32_t names; /* looked at in this read */
+  bool lost;      /* not everything is told */
   bool out_of_memory;
 };
 
 /* ---- Telling ------------------------------------------------------------- */
 
-static void tell(struct gbx__watch* watch, unsigned change, unsigned type,
-                 const char* folder, const char* name) {
+static void put(struct gbx__watch* watch, unsigned change, unsigned type,
+                const char* folder, const char* name) {
   size_t folder_size = strlen(folder), name_size = strlen(name) + 1;
   size_t size = 2 + folder_size + name_size;
   if (watch->size + size > watch->bytes_room) {
@@ -63,6 +75,20 @@ static void tell(struct gbx__watch* watch, unsigned change, unsigned type,
   if (again) return;
   watch->last = watch->size;
   watch->size += size;
+}
+
+/* Once in a read: it stands for all that comes after it. */
+static void tell_loss(struct gbx__watch* watch) {
+  if (!watch->lost) put(watch, GBX_WATCH_LOST, GBX_FOLDER, "", "");
+  watch->lost = true;
+}
+
+static void tell(struct gbx__watch* watch, unsigned change, unsigned type,
+                 const char* folder, const char* name) {
+  if (watch->size >= MOST_TOLD_BYTES)
+    tell_loss(watch);
+  else
+    put(watch, change, type, folder, name);
 }
 
 /* ---- Folders ------------------------------------------------------------- */
@@ -182,6 +208,7 @@ static int look_through(struct gbx__watch* watch, const char* path, int fd,
       if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
           gbx__temp_name_is(name))
         continue;
+      watch->names++;
       bool is_folder = entry->d_type == DT_DIR;
       if (news)
         tell(watch, GBX_CREATED, is_folder ? GBX_FOLDER : GBX_FILE, path, name);
@@ -218,7 +245,7 @@ static int watch_tree(struct gbx__watch* watch, char* path, bool news) {
 static void see_event(struct gbx__watch* watch,
                       const struct inotify_event* event) {
   if (event->mask & IN_Q_OVERFLOW) {
-    tell(watch, GBX_WATCH_LOST, GBX_FOLDER, "", "");
+    tell_loss(watch);
     return;
   }
   struct folder* folder = find_folder(watch, event->wd);
@@ -239,24 +266,37 @@ static void see_event(struct gbx__watch* watch,
   } else if (event->mask & appeared) {
     tell(watch, GBX_CREATED, type, folder->path, name);
     if (is_folder && watch_tree(watch, join(folder->path, name, "/"), true) < 0)
-      tell(watch, GBX_WATCH_LOST, GBX_FOLDER, "", "");
+      tell_loss(watch);
   } else if (!is_folder) {
     /* A folder's own time changes with what is in it, and that was told. */
     tell(watch, GBX_MODIFIED, type, folder->path, name);
   }
 }
 
-int gbx__watch_read(struct gbx__watch* watch, uint8_t** ret_bytes,
-                    size_t* ret_size, bool* ret_ended, struct gbx_err* err) {
-  alignas(8) char buffer[16 * 1024];
+/* Some events. Returns whether there were any, or a negative errno. */
+static int see_events(struct gbx__watch* watch) {
+  /* Few: each may be of a large folder. */
+  alignas(8) char buffer[1024];
   ssize_t size = RETRY(read(watch->fd, buffer, sizeof buffer));
-  if (size < 0 && errno != EAGAIN)
-    return gbx_fail(err, GBX_E_IO, errno, "read", "inotify");
+  if (size < 0) return errno == EAGAIN ? 0 : -errno;
   for (ssize_t at = 0; at < size;) {
     const struct inotify_event* event = (const void*)(buffer + at);
     at += (ssize_t)sizeof *event + event->len;
     see_event(watch, event);
   }
+  return size > 0;
+}
+
+int gbx__watch_read(struct gbx__watch* watch, uint8_t** ret_bytes,
+                    size_t* ret_size, bool* ret_ended, struct gbx_err* err) {
+  int result, rounds = 0;
+  watch->names = 0;
+  watch->lost = false;
+  do { /* not for ever: of what we do not tell there may be any number */
+    result = see_events(watch);
+  } while (result > 0 && ++rounds < MOST_ROUNDS && watch->size < ENOUGH_BYTES &&
+           watch->names < ENOUGH_NAMES);
+  if (result < 0) return gbx_fail(err, GBX_E_IO, -result, "read", "inotify");
   if (watch->out_of_memory)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "watch");
   *ret_bytes = watch->bytes;

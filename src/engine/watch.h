@@ -7,7 +7,8 @@
  * leads a watch elsewhere.
  *
  * Bounded: at most GBX__WATCH_MAX_FOLDERS folders, and what is not read waits
- * in the kernel's own queue, which says when it has dropped something. */
+ * in the kernel's own queue, which says when it has dropped something. Of large
+ * folders that appear one read tells some MiB, and that there was more. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -639,6 +639,42 @@ test('a watch of a folder ends with it, and one that is not taken loses changes 
   assert.ok(lost);
 });
 
+test('a large folder that comes and goes fills no memory of who watches', async (t) => {
+  const sandbox = await open(t, { timeoutS: 60 * timeScale });
+  await sandbox.mkdir('in');
+  const watcher = await sandbox.watch('in');
+  const result = await sandbox.runCode(`
+import os
+os.makedirs("out/d")
+for i in range(4000):
+    open("out/d/" + "x" * 200 + str(i), "w").close()
+for _ in range(60):
+    os.rename("out/d", "in/d")
+    os.rename("in/d", "out/d")
+os.rename("out/d", "in/d")
+`);
+  assert.equal(result.exitCode, 0, result.stderr);
+  // All of it would be 140 MB.
+  const before = process.memoryUsage.rss();
+  assert.deepEqual((await watcher.next()).value, {
+    change: 'created',
+    path: 'in/d',
+    type: 'directory',
+  });
+  assert.ok(process.memoryUsage.rss() - before < 60e6);
+  // What comes after is told all the same, in the folder that came, too.
+  await sandbox.writeFile('in/d/last', '');
+  const told = [];
+  for await (const { change, path } of watcher) {
+    if (!path.includes('xxx')) told.push(change);
+    if (path === 'in/d/last') break;
+  }
+  assert.ok(
+    told.includes('lost') || told.filter((c) => c === 'deleted').length === 60,
+    told.join(),
+  );
+});
+
 test('a watch has bounds', async (t) => {
   if (!soak) return t.skip('only with GLOVEBOX_SOAK=1');
   const sandbox = await open(t);
