@@ -73,7 +73,9 @@ class Batches {
 async function* decompress(archive) {
   const gunzip = createGunzip();
   archive.on('error', (error) => gunzip.destroy(error));
-  archive.pipe(gunzip);
+  // That event may have been: its file is opened while the engine's is.
+  if (archive.errored) gunzip.destroy(archive.errored);
+  else archive.pipe(gunzip);
   try {
     yield* gunzip;
   } finally {
@@ -106,6 +108,8 @@ async function restore(session, src, options) {
   let file;
   try {
     archive = await openArchive(session, src);
+    // An error without a listener would end the whole program.
+    archive.on('error', () => {});
     file = await session.openFile(uses.unpack, Buffer.alloc(0));
     const info = await unpack(archive, file, options);
     const whole = file;

@@ -675,9 +675,12 @@ test('TAR-17 an archive in the workspace is read beneath it, once', async (t) =>
   await assert.rejects(sandbox.restore(inside('link.tgz')), {
     code: 'ERR_SANDBOX_NOT_REGULAR',
   });
-  await assert.rejects(sandbox.restore(inside('fifo.tgz')), {
-    code: 'ERR_SANDBOX_NOT_REGULAR',
-  });
+  // Whether that is known before or after the engine is ready to unpack.
+  for (let i = 0; i < 50; i++) {
+    await assert.rejects(sandbox.restore(inside('fifo.tgz')), {
+      code: 'ERR_SANDBOX_NOT_REGULAR',
+    });
+  }
   // Nor does a link on the way lead out, whoever laid the one that leads in.
   const elsewhere = hostFile(t);
   fs.mkdirSync(elsewhere);
