@@ -52,6 +52,8 @@ class SandboxProcess extends EventEmitter {
   #waiting;
   #ended;
   #markEnded;
+  // For each stream: that 'close' need not wait for it.
+  #markDone = [];
 
   constructor(key, session, spec, settings) {
     if (key !== internal) {
@@ -223,12 +225,17 @@ class SandboxProcess extends EventEmitter {
     else this.#run?.closeOutput(index);
   }
 
-  // 'close' comes after 'exit' and the ends of both streams.
+  // 'close' comes after 'exit' and the ends of both streams, but of those that
+  // nobody reads: they keep what they have for who comes late.
   #announceClose() {
-    const closed = this.#streams.map(
-      (stream) => new Promise((resolve) => stream.once('close', resolve)),
+    const done = this.#streams.map(
+      (stream, index) =>
+        new Promise((resolve) => {
+          this.#markDone[index] = resolve;
+          stream.once('close', resolve);
+        }),
     );
-    Promise.all([this.#ended, ...closed]).then(() => {
+    Promise.all([this.#ended, ...done]).then(() => {
       // Out of the promise, which would turn what a listener throws into a
       // rejection.
       process.nextTick(() =>
@@ -289,6 +296,9 @@ class SandboxProcess extends EventEmitter {
     try {
       this.emit('exit', this.#exitCode, this.#signalCode);
     } finally {
+      this.#streams.forEach((stream, index) => {
+        if (isUnread(stream)) this.#markDone[index]();
+      });
       // Who does not listen learns it from wait().
       if (this.#failure && this.listenerCount('error') > 0) {
         this.emit('error', this.#failure.error);

@@ -319,6 +319,20 @@ test('events come in order: spawn, exit, close', async (t) => {
   assert.equal(child.signalCode, null);
 });
 
+test("'close' does not wait for a stream that nobody reads, and its output is kept", async (t) => {
+  const sandbox = await open(t);
+  const child = sandbox.spawn(['sh', '-c', 'echo out; echo err >&2']);
+  child.stdout.resume();
+  // Else a lost event would end this program with nothing left to wait for.
+  const deadline = setTimeout(() => {}, 20_000 * timeScale);
+  const [exitCode] = await once(child, 'close', {
+    signal: AbortSignal.timeout(10_000 * timeScale),
+  });
+  clearTimeout(deadline);
+  assert.equal(exitCode, 0);
+  assert.equal((await child.wait()).stderr, 'err\n');
+});
+
 test('a program that cannot be executed is a result, as with run()', async (t) => {
   const sandbox = await open(t);
   const child = sandbox.spawn(['no-such-program']);
