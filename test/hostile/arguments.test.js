@@ -212,14 +212,15 @@ test('ENV-08 a call ends once, as a success or at its time limit, however close 
   assert.equal(shortest.fault?.type, 'timeout');
   assert.ok(shortest.durationMs < 5000 * timeScale);
 
-  // Limits around the time that the call takes.
+  // Limits from below the time that the call sleeps to above what it takes.
   const { durationMs } = await sandbox.run(['sleep', '0.02']);
+  const [from, to] = [15, durationMs * 1.3];
   const rounds = soak ? 2000 : 40;
   const seen = { success: 0, timeout: 0 };
   for (let i = 0; i < rounds; i++) {
-    const timeoutS = Math.max(1, durationMs * (0.7 + (0.6 * i) / rounds));
+    const timeoutMs = from + ((to - from) * i) / rounds;
     const result = await sandbox.run(['sleep', '0.02'], {
-      timeoutS: timeoutS / 1000,
+      timeoutS: timeoutMs / 1000,
     });
     const kind = result.fault?.type ?? 'success';
     seen[kind]++;
@@ -416,40 +417,4 @@ test('ENV-13 there is no hostname, user or group to choose: each is refused by n
   // They are what they are for every box.
   const who = await sandbox.run(['sh', '-c', 'id -u; id -g; uname -n']);
   assert.equal(who.stdout, '1000\n1000\nglovebox\n');
-});
-
-test('ENV-14 a call starts in /workspace: any other cwd is refused by name', async (t) => {
-  const sandbox = await open(t);
-  const kernel = await sandbox.kernel();
-  const { 'kernel.runCode()': cell, ...calls } = callsOf(sandbox, kernel);
-  fs.symlinkSync(canary.dir, path.join(sandbox.workspace, 'link'));
-  for (const cwd of [
-    'relative',
-    '',
-    '.',
-    '/missing',
-    '/etc/passwd',
-    '/workspace/link',
-    '/proc/self/cwd',
-    '/proc/self/fd/7',
-    '/proc/self/fd/9/../../..',
-    '/workspace/../..',
-    '/workspace/',
-    '/workspace\0',
-    '/',
-    5,
-  ]) {
-    for (const call of Object.values(calls)) {
-      await assert.rejects(call({ cwd }), { ...invalid, option: 'cwd' });
-    }
-  }
-  // A cell is where its Kernel is.
-  await assert.rejects(cell({ cwd: '/workspace' }), {
-    ...invalid,
-    option: 'cwd',
-  });
-  for (const cwd of [undefined, null, '/workspace']) {
-    const where = await sandbox.run(['pwd', '-P'], { cwd });
-    assert.equal(where.stdout, '/workspace\n');
-  }
 });
