@@ -34,6 +34,7 @@ struct gbx_file {
   enum gbx_file_use use;
   unsigned jobs;                 /* on their way through a worker */
   bool dead;                     /* the caller closed it */
+  bool ended;                    /* a watch that has no more to tell */
   struct gbx__file_job* waiting; /* a read of a watch */
   uv_poll_t* poll;
   struct gbx__file_job* close_job; /* so that closing cannot fail */
@@ -302,6 +303,7 @@ static void wait_for_change(struct gbx__file_job* job) {
 
 static void report_read(struct gbx__file_job* job) {
   struct gbx_file* file = job->file;
+  if (job->ended) file->ended = true;
   const struct gbx_err* err = gbx__file_job_err(job);
   /* Only of what we do not tell, such as our own temporary files. */
   if (file->use == GBX_FILE_WATCH && err == NULL && job->size == 0 &&
@@ -326,6 +328,8 @@ static void start_watch_read(struct gbx_engine* engine,
   struct gbx__file_job* job = gbx__file_job_of_task(task);
   if (is_closed(job->file))
     fail_job(job, gbx__session_closed);
+  else if (job->file->ended)
+    start_job(job); /* nothing will come to be waited for */
   else
     wait_for_change(job);
 }

@@ -240,12 +240,29 @@ static int watch_tree(struct gbx__watch* watch, char* path, bool news) {
   return result;
 }
 
+/* Events are lost, so there may be folders that nobody watches, and the first
+ * may have gone without a word. */
+static void look_again(struct gbx__watch* watch) {
+  struct folder* first = find_folder(watch, watch->first);
+  if (first == NULL) return;
+  char* path = first->path;
+  first->path = NULL;
+  while (watch->count > 0) {
+    struct folder* folder = &watch->folders[watch->count - 1];
+    if (folder->watch != watch->first)
+      (void)inotify_rm_watch(watch->fd, folder->watch); /* or it is gone */
+    forget(watch, folder);
+  }
+  (void)watch_tree(watch, path, false); /* the loss is told */
+}
+
 /* ---- Events -------------------------------------------------------------- */
 
 static void see_event(struct gbx__watch* watch,
                       const struct inotify_event* event) {
   if (event->mask & IN_Q_OVERFLOW) {
     tell_loss(watch);
+    look_again(watch);
     return;
   }
   struct folder* folder = find_folder(watch, event->wd);

@@ -639,6 +639,39 @@ test('a watch of a folder ends with it, and one that is not taken loses changes 
   assert.ok(lost);
 });
 
+test('a watch ends with its folder, also when the last events are lost', async (t) => {
+  const sandbox = await open(t);
+  // More events than the kernel keeps are those of the second.
+  for (const count of [3, 20_000]) {
+    await sandbox.runCode(
+      `import os\nos.mkdir("d")\nfor i in range(${count}): open(f"d/{i}", "w")`,
+      { timeoutS: 60 * timeScale },
+    );
+    const watcher = await sandbox.watch('d');
+    await sandbox.rm('d', { recursive: true });
+    let told = 0;
+    for await (const { change } of watcher) {
+      assert.ok(change === 'deleted' || change === 'lost');
+      told++;
+    }
+    assert.ok(told >= 3);
+  }
+});
+
+test('a folder whose coming was lost is watched all the same', async (t) => {
+  const sandbox = await open(t);
+  const watcher = await sandbox.watch();
+  await sandbox.runCode(
+    'import os\nfor i in range(9000): open(f"f{i % 7}", "w").write("x")\nos.mkdir("new")',
+    { timeoutS: 60 * timeScale },
+  );
+  let change;
+  while (change?.change !== 'lost') change = (await watcher.next()).value;
+  await sandbox.writeFile('new/f', '');
+  while (change.path !== 'new/f') change = (await watcher.next()).value;
+  assert.equal(change.change, 'created');
+});
+
 test('a large folder that comes and goes fills no memory of who watches', async (t) => {
   const sandbox = await open(t, { timeoutS: 60 * timeScale });
   await sandbox.mkdir('in');
