@@ -22,6 +22,8 @@ const copiedFiles = [
   'package.json',
   'index.d.ts',
   'index.d.mts',
+  'e2b.d.ts',
+  'e2b.d.mts',
   'binding.gyp',
   'lib',
   'scripts',

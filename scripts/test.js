@@ -28,6 +28,8 @@ const installedFiles = [
   'package.json',
   'index.d.ts',
   'index.d.mts',
+  'e2b.d.ts',
+  'e2b.d.mts',
   'lib',
   'build/Release/glovebox.node',
   'build/Release/launcher',

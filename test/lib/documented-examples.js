@@ -4,14 +4,16 @@
 const fs = require('node:fs');
 const path = require('node:path');
 
-const file = path.join(__dirname, '..', '..', 'index.d.ts');
+const files = ['index.d.ts', 'e2b.d.ts'].map((name) =>
+  path.join(__dirname, '..', '..', name),
+);
 
 /**
- * The examples of index.d.ts as `{name, code}`. They are TypeScript that is
+ * The examples of the typings as `{name, code}`. They are TypeScript that is
  * JavaScript too.
  */
 function readExamples() {
-  const source = fs.readFileSync(file, 'utf8');
+  const source = files.map((file) => fs.readFileSync(file, 'utf8')).join('');
   // A comment with an example, up to the line that it belongs to.
   const commented =
     /@example\n\s*\* ```ts\n(.*?)\n\s*\* ```\n\s*\*\/\n\s*(.*?)\n/gs;

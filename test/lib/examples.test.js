@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// Every example of index.d.ts runs as it is written there.
+// Every example of index.d.ts and e2b.d.ts runs as it is written there.
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');

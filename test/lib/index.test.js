@@ -81,3 +81,21 @@ test('importing loads nothing compiled and never throws', () => {
   );
   assert.equal(output, 'false\nfalse\nERR_SANDBOX_UNSUPPORTED_PLATFORM');
 });
+
+test('glovebox/e2b is one module for require and import', () => {
+  const output = evaluate(
+    `import { createRequire } from 'node:module';
+     import Default, * as all from 'glovebox/e2b';
+     import { Sandbox, CommandExitError } from 'glovebox/e2b';
+     const require = createRequire(process.cwd() + '/');
+     const common = require('glovebox/e2b');
+     console.log(Default === Sandbox, Sandbox === common.Sandbox,
+       CommandExitError === common.CommandExitError);
+     console.log(Object.keys(all).sort().join());
+     console.log([...Object.keys(common), 'default'].sort().join());`,
+    '--input-type=module',
+  );
+  const [same, imported, required] = output.split('\n');
+  assert.equal(same, 'true true true');
+  assert.equal(imported, required);
+});

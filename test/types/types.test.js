@@ -18,6 +18,8 @@ const { readExamples } = require('../lib/documented-examples.js');
 
 const run = promisify(execFile);
 const root = path.join(__dirname, '..', '..');
+const esModules = ['usage.ts', 'e2b.ts'];
+const commonModules = ['require.cts', 'require-e2b.cts'];
 const compiler = require.resolve('typescript/bin/tsc');
 
 describe('P33 a project that uses the types compiles', () => {
@@ -34,7 +36,7 @@ describe('P33 a project that uses the types compiles', () => {
     const nodeTypes = path.dirname(require.resolve('@types/node/package.json'));
     fs.mkdirSync(path.join(modules, '@types'));
     fs.symlinkSync(nodeTypes, path.join(modules, '@types', 'node'));
-    for (const name of ['usage.ts', 'require.cts']) {
+    for (const name of [...esModules, ...commonModules]) {
       fs.copyFileSync(path.join(__dirname, name), path.join(project, name));
     }
     readExamples().forEach(({ code }, index) => {
@@ -62,22 +64,28 @@ describe('P33 a project that uses the types compiles', () => {
 
   // Checks the declarations themselves, too; once is enough for that.
   test('with module nodenext', () =>
-    compile('--module', 'nodenext', 'usage.ts', 'require.cts'));
+    compile('--module', 'nodenext', ...esModules, ...commonModules));
 
   test('with module node16', () =>
-    compile('--skipLibCheck', '--module', 'node16', 'usage.ts', 'require.cts'));
+    compile(
+      '--skipLibCheck',
+      '--module',
+      'node16',
+      ...esModules,
+      ...commonModules,
+    ));
 
   test('with module commonjs', () =>
     compile(
       ...['--skipLibCheck', '--module', 'commonjs', '--esModuleInterop'],
-      'usage.ts',
+      ...esModules,
     ));
 
   test('with module esnext and a bundler', () =>
     compile(
       ...['--skipLibCheck', '--module', 'esnext'],
       ...['--moduleResolution', 'bundler'],
-      'usage.ts',
+      ...esModules,
     ));
 
   test('with the examples of index.d.ts', () =>
@@ -175,5 +183,49 @@ describe('index.d.ts says what lib/ does', () => {
       Object.getOwnPropertyNames(result).sort(),
     );
     assert.deepEqual(memberNames('Usage'), Object.keys(result.usage).sort());
+  });
+});
+
+describe('e2b.d.ts says what lib/e2b.js does', () => {
+  const e2b = require('../../lib/e2b.js');
+  const file = path.join(root, 'e2b.d.ts');
+  const program = ts.createProgram([file], { strict: true });
+  const checker = program.getTypeChecker();
+  const module = checker.getSymbolAtLocation(program.getSourceFile(file));
+  const exported = checker.getExportsOfModule(module);
+
+  function memberNames(name) {
+    const symbol = exported.find((one) => one.name === name);
+    return checker
+      .getPropertiesOfType(checker.getDeclaredTypeOfSymbol(symbol))
+      .map((property) => property.name)
+      .filter((member) => !member.startsWith('__@'))
+      .sort();
+  }
+
+  test('about the exports', () => {
+    const values = exported.filter(
+      (symbol) => symbol.flags & ts.SymbolFlags.Value,
+    );
+    assert.deepEqual(
+      values.map((symbol) => symbol.name).sort(),
+      Object.keys(e2b).sort(),
+    );
+  });
+
+  // What is not there is not typed, but it answers: its property is not one
+  // that a loop finds.
+  test('about the methods of the classes', () => {
+    const { Commands } = require('../../lib/e2b/commands.js');
+    const { Filesystem } = require('../../lib/e2b/filesystem.js');
+    const classes = { Sandbox: e2b.Sandbox, Commands, Filesystem };
+    for (const [name, { prototype }] of Object.entries(classes)) {
+      const written = Object.getOwnPropertyNames(prototype);
+      const properties = ['commands', 'files', 'sandboxId'];
+      for (const member of memberNames(name)) {
+        if (name === 'Sandbox' && properties.includes(member)) continue;
+        assert.ok(written.includes(member), `${name}.${member}`);
+      }
+    }
   });
 });

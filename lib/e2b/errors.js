@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// The error classes of E2B, and which of them an error of glovebox is.
+
+const glovebox = require('../errors.js');
+
+class SandboxError extends Error {
+  /** `cause`: the error of glovebox. Its code is the code of this one. */
+  constructor(message, { cause } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    if (cause?.code !== undefined) this.code = cause.code;
+  }
+}
+
+class TimeoutError extends SandboxError {}
+
+class InvalidArgumentError extends SandboxError {}
+
+class NotEnoughSpaceError extends SandboxError {}
+
+class NotFoundError extends SandboxError {}
+
+class FileNotFoundError extends NotFoundError {}
+
+class SandboxNotFoundError extends NotFoundError {}
+
+class CommandExitError extends SandboxError {
+  constructor({ exitCode, stdout, stderr, error }) {
+    super(`The command failed: ${error}`);
+    this.exitCode = exitCode;
+    this.stdout = stdout;
+    this.stderr = stderr;
+    this.error = error;
+  }
+}
+
+const classes = {
+  SandboxError,
+  TimeoutError,
+  InvalidArgumentError,
+  NotEnoughSpaceError,
+  NotFoundError,
+  FileNotFoundError,
+  SandboxNotFoundError,
+  CommandExitError,
+};
+
+for (const [name, errorClass] of Object.entries(classes)) {
+  Object.defineProperty(errorClass.prototype, 'name', {
+    value: name,
+    writable: true,
+    configurable: true,
+  });
+}
+
+const classOfCode = new Map([
+  ['ERR_SANDBOX_INVALID_OPTION', InvalidArgumentError],
+  ['ERR_SANDBOX_PATH', InvalidArgumentError],
+  ['ERR_SANDBOX_NOT_FOUND', FileNotFoundError],
+  ['ERR_SANDBOX_DISK_FULL', NotEnoughSpaceError],
+  ['ERR_SANDBOX_CLOSED', SandboxNotFoundError],
+]);
+
+/** The error for callers; what is not glovebox's (a callback's) stays itself. */
+function toE2bError(error) {
+  if (!(error instanceof glovebox.SandboxError)) return error;
+  const errorClass = classOfCode.get(error.code) ?? SandboxError;
+  return new errorClass(error.message, { cause: error });
+}
+
+/** What `work` resolves with. */
+async function translated(work) {
+  try {
+    return await work();
+  } catch (error) {
+    throw toE2bError(error);
+  }
+}
+
+/** For what E2B has and a sandbox of this machine has not. */
+function notThere(name, why) {
+  return new SandboxError(`glovebox/e2b has no ${name}: ${why}`);
+}
+
+module.exports = { ...classes, notThere, toE2bError, translated };
