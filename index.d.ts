@@ -486,9 +486,10 @@ export interface ReadStreamOptions {
   start?: number;
 
   /**
-   * The last byte to read; it is read too, as in `node:fs`. Left out: to the
-   * end. Code in a box can make a file of any size for nothing, so say it where
-   * what comes out is kept.
+   * The last byte to read; it is read too, as in `node:fs`. Code in a box can
+   * make a file of any size for nothing, so say it where what comes out is kept.
+   *
+   * @default the end of the file
    */
   end?: number;
 
@@ -1588,6 +1589,7 @@ export class SandboxProcess extends EventEmitter<SandboxProcessEvents> {
    * got: at most `maxOutputBytes` of it. A stream that somebody else reads is
    * an empty string there.
    *
+   * @throws {SandboxError} ERR_SANDBOX_ABORTED — it was disposed of.
    * @throws {SandboxError} as {@link Sandbox.runCode} does.
    */
   wait(): Promise<ExecutionResult>;
@@ -1601,23 +1603,9 @@ export class SandboxProcess extends EventEmitter<SandboxProcessEvents> {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** The codes of {@link SandboxError}. */
+/** The codes of {@link SandboxError}. docs/errors.md has cause and remedy. */
 export type SandboxErrorCode =
-  /** An option or argument is wrong. */
-  | 'ERR_SANDBOX_INVALID_OPTION'
-  /** `open()` was not awaited. */
-  | 'ERR_SANDBOX_NOT_OPEN'
-  /** The Sandbox or Kernel is closed. */
-  | 'ERR_SANDBOX_CLOSED'
-  /** The language's interpreter is not installed. */
-  | 'ERR_SANDBOX_RUNTIME_MISSING'
-  /** This is not Linux, or not Node.js. */
-  | 'ERR_SANDBOX_UNSUPPORTED_PLATFORM'
-  /** The compiled part could not be loaded. */
-  | 'ERR_SANDBOX_LOAD'
-  /** A mount was refused. */
-  | 'ERR_SANDBOX_MOUNT_REFUSED'
-  /** A bug of glovebox. */
+  /** glovebox failed where it never should. */
   | 'ERR_SANDBOX_INTERNAL'
   /** The host has no memory for this. */
   | 'ERR_SANDBOX_NO_MEMORY'
@@ -1625,29 +1613,31 @@ export type SandboxErrorCode =
   | 'ERR_SANDBOX_START'
   /** The box could not be set up. */
   | 'ERR_SANDBOX_SETUP'
+  /** The sandbox is closed. */
+  | 'ERR_SANDBOX_CLOSED'
   /** The sandbox processes ended before the call did. */
   | 'ERR_SANDBOX_DIED'
   /** The workspace cannot be used. */
   | 'ERR_SANDBOX_WORKSPACE'
-  /** A path does not stay inside the workspace. */
+  /** The path does not stay inside the workspace, or is malformed. */
   | 'ERR_SANDBOX_PATH'
   /** There is no such file in the workspace. */
   | 'ERR_SANDBOX_NOT_FOUND'
   /** The path is not a regular file. */
   | 'ERR_SANDBOX_NOT_REGULAR'
-  /** The file is larger than maxBytes. */
+  /** That is larger than allowed. */
   | 'ERR_SANDBOX_TOO_LARGE'
   /** Reading or writing in the workspace failed. */
   | 'ERR_SANDBOX_IO'
-  /** The code wrote rubbish to the interpreter's own channel. */
+  /** The code wrote to the control socket of its interpreter. */
   | 'ERR_SANDBOX_PROTOCOL'
-  /** The program could not be executed; calls report it as a result. */
+  /** The program could not be executed. */
   | 'ERR_SANDBOX_EXEC'
-  /** The kernel has ended. */
+  /** The kernel has ended and its state is gone. */
   | 'ERR_SANDBOX_KERNEL_DEAD'
-  /** The engine refused a value: a bug of glovebox. */
+  /** The engine refused a value. */
   | 'ERR_SANDBOX_INVALID'
-  /** This Linux kernel lacks something. */
+  /** This Linux kernel lacks something that glovebox needs. */
   | 'ERR_SANDBOX_UNSUPPORTED'
   /** A limit could not be put in force. */
   | 'ERR_SANDBOX_LIMIT'
@@ -1655,10 +1645,22 @@ export type SandboxErrorCode =
   | 'ERR_SANDBOX_ABORTED'
   /** Code in the box, or another call, is using it. */
   | 'ERR_SANDBOX_BUSY'
-  /** The workspace has grown by more than diskMb. */
+  /** The workspace is full. */
   | 'ERR_SANDBOX_DISK_FULL'
   /** Something else is there already. */
   | 'ERR_SANDBOX_EXISTS'
+  /** An option or argument is wrong. */
+  | 'ERR_SANDBOX_INVALID_OPTION'
+  /** The sandbox is not open. */
+  | 'ERR_SANDBOX_NOT_OPEN'
+  /** The interpreter is not installed. */
+  | 'ERR_SANDBOX_RUNTIME_MISSING'
+  /** glovebox runs on Linux only. */
+  | 'ERR_SANDBOX_UNSUPPORTED_PLATFORM'
+  /** The compiled part of glovebox could not be loaded. */
+  | 'ERR_SANDBOX_LOAD'
+  /** The mount is refused. */
+  | 'ERR_SANDBOX_MOUNT_REFUSED'
   /** The archive is refused. */
   | 'ERR_SANDBOX_ARCHIVE'
   /** A file of the host cannot be used. */

@@ -3,53 +3,9 @@
 
 const { constants } = require('node:os');
 const { getSystemErrorMap, inspect } = require('node:util');
+const { nativeCodes } = require('./error-codes.js');
+const { escaped, quoted } = require('./quoted.js');
 const { remedyFor } = require('./remedies.js');
-
-// Every code that a SandboxError can have, with the sentence that its message
-// starts with. The first part is the table of src/common/error.h under the same
-// names: a test compares the two, and both with index.d.ts.
-const nativeCodes = {
-  INTERNAL: 'glovebox failed where it never should',
-  NO_MEMORY: 'The host has no memory for this',
-  START: 'The sandbox processes could not be started',
-  SETUP: 'The box could not be set up',
-  CLOSED: 'The sandbox is closed',
-  DIED: 'The sandbox processes ended before the call did',
-  WORKSPACE: 'The workspace cannot be used',
-  PATH: 'The path does not stay inside the workspace, or is malformed',
-  NOT_FOUND: 'There is no such file in the workspace',
-  NOT_REGULAR: 'The path is not a regular file',
-  TOO_LARGE: 'That is larger than allowed',
-  IO: 'Reading or writing in the workspace failed',
-  PROTOCOL: 'The code wrote to the control socket of its interpreter',
-  EXEC: 'The program could not be executed',
-  KERNEL_DEAD: 'The kernel has ended and its state is gone',
-  INVALID: 'The engine refused a value',
-  UNSUPPORTED: 'This Linux kernel lacks something that glovebox needs',
-  LIMIT: 'A limit could not be put in force',
-  ABORTED: 'The call was ended by the caller',
-  BUSY: 'Code in the box, or another call, is using it',
-  DISK_FULL: 'The workspace is full',
-  EXISTS: 'Something else is there already',
-};
-
-const libraryCodes = {
-  INVALID_OPTION: 'An option or argument is wrong',
-  NOT_OPEN: 'The sandbox is not open',
-  RUNTIME_MISSING: 'The interpreter is not installed',
-  UNSUPPORTED_PLATFORM: 'glovebox runs on Linux only',
-  LOAD: 'The compiled part of glovebox could not be loaded',
-  MOUNT_REFUSED: 'The mount is refused',
-  ARCHIVE: 'The archive is refused',
-  HOST_FILE: 'A file of the host cannot be used',
-};
-
-const summaries = new Map(
-  Object.entries({ ...nativeCodes, ...libraryCodes }).map(([name, summary]) => [
-    `ERR_SANDBOX_${name}`,
-    summary,
-  ]),
-);
 
 // By number: name and words. Node knows most with words, more without, and not
 // the one that deeply nested user namespaces fail with.
@@ -121,6 +77,44 @@ function isNativeError(value) {
   );
 }
 
+// Which words of a detail are glovebox's own and need no quotes, by the step.
+// What follows them is a name, and so is a detail that does not begin with them.
+const ownWords = new Map([
+  // The words end before the path, and a detail that is about a path alone
+  // begins with it.
+  ['workspace', /^(?!\/).*?(?:: |$)/s],
+  ['path', /^.*?: /s],
+  ['folder', /^(?:not a folder|leads through a symlink): /],
+  ['read', /^more than \d+ bytes: /],
+  [
+    'walk',
+    /^(?:more than \d+ (?:files and folders|bytes of file names)|too many folders in too deep a tree)$/,
+  ],
+  ['list', /^(?:\d+ files with|more than) \d+ bytes of paths$/],
+  ['watch', /^more than \d+ folders$/],
+  ['cgroup', /^this session was opened with limits .*$/],
+  ['kernel', /^its interpreter is gone$/],
+]);
+
+// These are who did it: the words go on from there.
+const subjects = new Set([
+  ...['box', 'call', 'driver', 'engine', 'keeper', 'launcher', 'payload'],
+]);
+
+/**
+ * A step and its detail for a message. A detail may hold a file name that code
+ * in a box has chosen: it is quoted, and no control character gets out.
+ */
+function describeStep(step, detail) {
+  if (detail === '') return escaped(step);
+  if (subjects.has(step)) return `${step} ${escaped(detail)}`;
+  const [own] = ownWords.get(step)?.exec(detail) ?? [''];
+  const name = detail.slice(own.length);
+  if (own === '') return `${escaped(step)} ${quoted(name)}`.trim();
+  const words = escaped(own) + (name && quoted(name));
+  return /^(?:is|has|cannot) /.test(own) ? `${step} ${words}` : words;
+}
+
 /**
  * The SandboxError for what the binding reported: `{code, errno, op, detail}`.
  * Call it in an async function that the user awaits, not in an event: only
@@ -133,7 +127,7 @@ function toSandboxError(error, during, facts) {
   if (error instanceof SandboxError) return error;
   if (!isNativeError(error)) {
     return new SandboxError(
-      `${nativeCodes.INTERNAL}: ${error?.message ?? inspect(error)}`,
+      `${nativeCodes.INTERNAL.meaning}: ${error?.message ?? inspect(error)}`,
       { code: 'ERR_SANDBOX_INTERNAL', cause: error },
     );
   }
@@ -142,13 +136,10 @@ function toSandboxError(error, during, facts) {
   const errno = errnoName(number);
   const remedy = remedyFor({ code: error.code, step, errno }, facts);
 
-  // A detail may hold a file name that code in a box has chosen, so it is
-  // quoted: control characters must not reach a terminal.
-  const what = [step, detail && JSON.stringify(detail)].filter(Boolean);
   const parts = [
     during,
-    nativeCodes[error.code],
-    what.join(' '),
+    nativeCodes[error.code].meaning,
+    describeStep(step, detail),
     errno && `${errno} (${describeErrno(number)})`,
   ].filter(Boolean);
   const sentence = parts.join(': ');
@@ -183,8 +174,6 @@ module.exports = {
   describeErrno,
   errnoName,
   invalidOption,
-  nativeCodes,
-  summaries,
   toSandboxError,
   withoutRemedy,
 };

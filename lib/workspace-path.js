@@ -10,6 +10,7 @@
 
 const { SandboxError, invalidOption } = require('./errors.js');
 const { describe } = require('./option-kinds.js');
+const { quoted } = require('./quoted.js');
 
 const maxPathBytes = 4095;
 
@@ -25,9 +26,7 @@ function refuse(shown, reason) {
 
 /** A path for messages, of which control characters reach no terminal. */
 function showPath(path) {
-  return JSON.stringify(
-    typeof path === 'string' ? path : Buffer.from(path).toString(),
-  );
+  return quoted(typeof path === 'string' ? path : Buffer.from(path).toString());
 }
 
 /** The bytes of a checked path, without "." and doubled slashes. */

@@ -10,6 +10,7 @@ const path = require('node:path');
 const { pipeline } = require('node:stream/promises');
 const { constants, createGzip } = require('node:zlib');
 const { SandboxError, toSandboxError } = require('../errors.js');
+const { quoted } = require('../quoted.js');
 const { uses } = require('../files.js');
 const { named } = require('../workspace-path.js');
 const { hostFileError, locate } = require('./host-file.js');
@@ -130,7 +131,7 @@ class Writer {
 
 function tooLarge(what, filePath) {
   return new SandboxError(
-    `The workspace has ${what}: at ${JSON.stringify(filePath.toString())}`,
+    `The workspace has ${what}: at ${quoted(filePath.toString())}`,
     { code: 'ERR_SANDBOX_TOO_LARGE', member: filePath.toString() },
   );
 }

@@ -10,6 +10,7 @@
 // tree. Memory: one header, and the names of all members.
 
 const { SandboxError } = require('../errors.js');
+const { quoted } = require('../quoted.js');
 const { maxFileBytes, maxMembers, nameProblem, targetProblem } =
   require('./rules.js');
 const { encodeHead } = require('./tree.js');
@@ -54,7 +55,7 @@ function toText(name) {
 }
 
 function showName(name) {
-  return JSON.stringify(toText(name.slice(0, 200)));
+  return quoted(toText(name.slice(0, 200)));
 }
 
 /** Why the archive is refused: the rule, and the member that breaks it. */
