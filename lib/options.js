@@ -51,9 +51,13 @@ const lifted = 'to lift the limit';
 // The longest string of V8: a stream longer than this could not be `stdout`.
 const maxOutputBytes = 536870888;
 
-// A row is `{kind, default}`. What a later version will do has `unbuilt`: the
-// values that mean "do not", which are accepted today; anything else is refused
-// by name, since an option that is not obeyed must not look obeyed.
+// A row is `{kind, default}`. Where the documentation calls the default by
+// another name than its value, that is `said`.
+//
+// What a later version will do has `unbuilt`: the values that mean "do not",
+// which are accepted today; anything else is refused by name, since an option
+// that is not obeyed must not look obeyed. `later` are values that the kind does
+// not offer and that are not taken for mistakes.
 function unbuilt(...accepted) {
   return { kind: undefined, unbuilt: accepted, default: undefined };
 }
@@ -91,8 +95,9 @@ const sessionOptions = {
   requireLimits: { kind: kinds.boolean, default: false },
   depsReadonly: { kind: kinds.boolean, unbuilt: [false], default: false },
   securityProfile: {
-    kind: orNull(kinds.oneOf('default', 'untrusted'), 'for "default"'),
+    kind: orNull(kinds.oneOf('default'), 'for the same'),
     unbuilt: ['default', null],
+    later: ['untrusted'],
     default: 'default',
   },
   setup: unbuilt(null),
@@ -118,22 +123,30 @@ const sessionOptions = {
 const besideSpec = ['spec', 'onStdout', 'onStderr', 'trace'];
 
 // Left out means: as the session has it. A null callback means none.
-const inherited = {
-  timeoutS: { kind: orNull(timeout, 'to inherit') },
-  onStdout: { kind: callback },
-  onStderr: { kind: callback },
+function inherited(kind) {
+  return { kind, default: undefined, said: "the session's" };
+}
+
+const inheritedByCells = {
+  timeoutS: inherited(orNull(timeout, 'to inherit')),
+  onStdout: inherited(callback),
+  onStderr: inherited(callback),
 };
 
 const callOptions = {
-  ...inherited,
-  env: { kind: kinds.environment },
-  trace: { kind: trace },
-  cwd: { kind: orNull(kinds.boxFolder, 'for /workspace') },
-  stdin: { kind: orNull(kinds.inputSource, 'for none') },
-  signal: { kind: orNull(kinds.abortSignal, 'for none') },
-  memoryMb: { kind: orNull(mebibytes, lifted) },
-  cpus: { kind: orNull(cores, lifted) },
-  pids: { kind: orNull(processes, lifted) },
+  ...inheritedByCells,
+  env: { kind: kinds.environment, default: new Map() },
+  trace: inherited(trace),
+  cwd: {
+    kind: orNull(kinds.boxFolder, 'for /workspace'),
+    default: undefined,
+    said: '"/workspace"',
+  },
+  stdin: { kind: orNull(kinds.inputSource, 'for none'), default: null },
+  signal: { kind: orNull(kinds.abortSignal, 'for none'), default: null },
+  memoryMb: inherited(orNull(mebibytes, lifted)),
+  cpus: inherited(orNull(cores, lifted)),
+  pids: inherited(orNull(processes, lifted)),
 };
 
 const { stdin: _, ...optionsWithoutStdin } = callOptions;
@@ -188,7 +201,7 @@ const kernelOptions = {
 };
 
 const cellOptions = {
-  ...inherited,
+  ...inheritedByCells,
   stdin: unbuilt(null),
   signal: callOptions.signal,
 };
@@ -212,7 +225,11 @@ const highWaterMark = {
 const offset = kinds.integer('bytes', 0, Number.MAX_SAFE_INTEGER);
 const readStreamOptions = {
   start: { kind: offset, default: 0 },
-  end: { kind: offset, default: Number.MAX_SAFE_INTEGER },
+  end: {
+    kind: offset,
+    default: Number.MAX_SAFE_INTEGER,
+    said: 'the end of the file',
+  },
   encoding: readFileOptions.encoding,
   highWaterMark,
 };
@@ -318,7 +335,7 @@ function readOption(name, row, value) {
   if (value === undefined) return row.default;
   if (row.unbuilt && !isAccepted(row.unbuilt, value)) {
     // A wrong type is the first thing to say, where there is a right one.
-    row.kind?.read(value, name);
+    if (!row.later?.includes(value)) row.kind?.read(value, name);
     throw notBuilt(name, row, value);
   }
   return row.kind ? row.kind.read(value, name) : row.default;
@@ -355,17 +372,31 @@ function readHostPath(name, value) {
   return kinds.hostFile.read(value, name);
 }
 
-/** The names of `place` that do something today, for the test of index.d.ts. */
-function builtOptions(place) {
-  return Object.entries(tables[place])
-    .filter(([, row]) => row.kind)
-    .map(([name]) => name);
+/**
+ * What `place` takes, for the tests of what is written about it: the default as
+ * documentation says it, `expected` where the option has a kind, and `unbuilt`
+ * where only those values are accepted.
+ */
+function describeOptions(place) {
+  return Object.entries(tables[place]).map(([name, row]) => ({
+    name,
+    expected: row.kind?.expected,
+    default: row.said ?? sayDefault(row.default),
+    unbuilt: row.unbuilt,
+  }));
+}
+
+function sayDefault(value) {
+  return JSON.stringify(
+    value instanceof Map ? Object.fromEntries(value) : value,
+  );
 }
 
 module.exports = {
-  builtOptions,
+  describeOptions,
   languages,
   maxOutputBytes,
+  optionPlaces: Object.keys(tables),
   readHostPath,
   readOptions,
   sessionOptionNames: Object.keys(sessionOptions),

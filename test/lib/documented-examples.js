@@ -4,9 +4,8 @@
 const fs = require('node:fs');
 const path = require('node:path');
 
-const files = ['index.d.ts', 'e2b.d.ts'].map((name) =>
-  path.join(__dirname, '..', '..', name),
-);
+const root = path.join(__dirname, '..', '..');
+const files = ['index.d.ts', 'e2b.d.ts'].map((name) => path.join(root, name));
 
 /**
  * The examples of the typings as `{name, code}`. They are TypeScript that is
@@ -23,4 +22,18 @@ function readExamples() {
   }));
 }
 
-module.exports = { readExamples };
+/**
+ * The pieces of JavaScript in the README, as modules: only what is imported has
+ * its type checked.
+ */
+function readReadmeExamples() {
+  const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
+  return Array.from(text.matchAll(/^```js\n(.*?)^```$/gms), ([, code]) =>
+    code.replace(
+      /^const (\{.*?\}) = require\('glovebox'\);$/m,
+      "import $1 from 'glovebox';",
+    ),
+  );
+}
+
+module.exports = { readExamples, readReadmeExamples };

@@ -217,6 +217,15 @@ describe('session options', () => {
     }
   });
 
+  test('a wrong value is not told of one that is not built yet', () => {
+    const error = refusal(place, { securityProfile: 'strict' });
+    assert.equal(
+      error.message,
+      'Expected "default", or null for the same, for securityProfile, ' +
+        'received "strict" (string)',
+    );
+  });
+
   test('what is not built yet is accepted where it asks for nothing', () => {
     readOptions(place, {
       image: 'host',

@@ -12,9 +12,17 @@ const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 const { promisify } = require('node:util');
 const ts = require('typescript');
-const { builtOptions } = require('../../lib/options.js');
+const {
+  describeOptions,
+  optionPlaces,
+  readOptions,
+  sessionOptionNames,
+} = require('../../lib/options.js');
 const glovebox = require('../../lib/index.js');
-const { readExamples } = require('../lib/documented-examples.js');
+const {
+  readExamples,
+  readReadmeExamples,
+} = require('../lib/documented-examples.js');
 
 const run = promisify(execFile);
 const root = path.join(__dirname, '..', '..');
@@ -41,6 +49,9 @@ describe('P33 a project that uses the types compiles', () => {
     }
     readExamples().forEach(({ code }, index) => {
       write(`example${index}.ts`, code);
+    });
+    readReadmeExamples().forEach((code, index) => {
+      write(`readme${index}.ts`, code);
     });
   });
 
@@ -88,6 +99,13 @@ describe('P33 a project that uses the types compiles', () => {
       ...esModules,
     ));
 
+  test('with the examples of the README', () =>
+    compile(
+      ...['--skipLibCheck', '--module', 'nodenext'],
+      ...['--moduleDetection', 'force'],
+      ...readReadmeExamples().map((_, index) => `readme${index}.ts`),
+    ));
+
   test('with the examples of index.d.ts', () =>
     compile(
       ...['--skipLibCheck', '--module', 'nodenext'],
@@ -95,6 +113,38 @@ describe('P33 a project that uses the types compiles', () => {
       ...readExamples().map((_, index) => `example${index}.ts`),
     ));
 });
+
+// The places whose options a type has; the code of spawn() has them in its
+// signature.
+const optionTypes = {
+  SandboxOptions: ['new Sandbox()'],
+  PerCallOptions: ['sandbox.run()'],
+  RunCodeOptions: ['sandbox.runCode()'],
+  SpawnOptions: ['sandbox.spawn()'],
+  TerminalOptions: ['pty of sandbox.spawn()'],
+  TerminalSize: ['process.resize()'],
+  KernelOptions: ['sandbox.kernel()'],
+  CellOptions: ['kernel.runCode()'],
+  ReadFileOptions: ['sandbox.readFile()'],
+  ReadStreamOptions: ['sandbox.createReadStream()'],
+  WriteStreamOptions: ['sandbox.createWriteStream()'],
+  ListFilesOptions: ['sandbox.listFiles()'],
+  RmOptions: ['sandbox.rm()'],
+  ArchiveOptions: ['sandbox.snapshot()', 'sandbox.restore()'],
+  OneShotOptions: ['runCode()'],
+};
+
+const signatureOptions = ['the code of sandbox.spawn()'];
+
+/** Whether `place` takes the value; what is wrong beside it does not count. */
+function accepts(place, name, value) {
+  try {
+    readOptions(place, { [name]: value });
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 describe('index.d.ts says what lib/ does', () => {
   const file = path.join(root, 'index.d.ts');
@@ -122,27 +172,109 @@ describe('index.d.ts says what lib/ does', () => {
     );
   });
 
-  test('about the options', () => {
-    const places = {
-      SandboxOptions: 'new Sandbox()',
-      PerCallOptions: 'sandbox.run()',
-      RunCodeOptions: 'sandbox.runCode()',
-      SpawnOptions: 'sandbox.spawn()',
-      TerminalOptions: 'pty of sandbox.spawn()',
-      TerminalSize: 'process.resize()',
-      KernelOptions: 'sandbox.kernel()',
-      CellOptions: 'kernel.runCode()',
-      ReadFileOptions: 'sandbox.readFile()',
-      ReadStreamOptions: 'sandbox.createReadStream()',
-      WriteStreamOptions: 'sandbox.createWriteStream()',
-      ListFilesOptions: 'sandbox.listFiles()',
-      RmOptions: 'sandbox.rm()',
-      ArchiveOptions: 'sandbox.snapshot()',
-      OneShotOptions: 'runCode()',
-    };
-    for (const [type, place] of Object.entries(places)) {
-      assert.deepEqual(memberNames(type), builtOptions(place).sort(), type);
+  const places = Object.entries(optionTypes).flatMap(([type, ofType]) =>
+    ofType.map((place) => [type, place]),
+  );
+
+  function optionsOf(name) {
+    const symbol = exported.find((one) => one.name === name);
+    return checker.getPropertiesOfType(checker.getDeclaredTypeOfSymbol(symbol));
+  }
+
+  /** Calls `check(member, row, label)` for each option of each place. */
+  function forEachOption(check) {
+    for (const [type, place] of places) {
+      const rows = describeOptions(place);
+      for (const member of optionsOf(type)) {
+        const row = rows.find(({ name }) => name === member.name);
+        check(member, { ...row, place }, `${type}.${member.name}`);
+      }
     }
+  }
+
+  test('about the names of the options', () => {
+    const checked = [...places.map(([, place]) => place), ...signatureOptions];
+    assert.deepEqual(checked.sort(), [...optionPlaces].sort());
+    for (const [type, place] of places) {
+      // What is not built has a type only where it has a kind.
+      const names = describeOptions(place)
+        .filter(({ expected }) => expected)
+        .map(({ name }) => name);
+      assert.deepEqual(memberNames(type), names.sort(), type);
+    }
+  });
+
+  test('about their defaults', () => {
+    let count = 0;
+    forEachOption((member, row, label) => {
+      const tags = member
+        .getJsDocTags(checker)
+        .filter(({ name }) => name === 'default');
+      const [said] = tags.map(({ text }) => ts.displayPartsToString(text));
+      assert.equal(tags.length, 1, `${label} has one @default`);
+      assert.equal(said, row.default, label);
+      count += 1;
+    });
+    assert.ok(count > 100, `${count} were compared`);
+  });
+
+  test('that every option may be left out, or be undefined', () => {
+    forEachOption((member, { place, name }, label) => {
+      assert.ok(member.flags & ts.SymbolFlags.Optional, label);
+      assert.ok(accepts(place, name, undefined), label);
+    });
+  });
+
+  test('about null, and about each value that a type lists', () => {
+    let count = 0;
+    forEachOption((member, { place, name }, label) => {
+      const type = checker.getTypeOfSymbol(member);
+      const parts = type.isUnion() ? type.types : [type];
+      const has = (flag) => parts.some((part) => part.flags & flag);
+      const takesNull = Boolean(has(ts.TypeFlags.Null));
+      // Old code says null for the default, and the type does not invite it.
+      assert.equal(accepts(place, name, null), takesNull, `${label}: null`);
+      for (const part of parts) {
+        const value =
+          part.flags & ts.TypeFlags.BooleanLiteral
+            ? checker.typeToString(part) === 'true'
+            : part.isLiteral()
+              ? part.value
+              : undefined;
+        if (value === undefined) continue;
+        assert.ok(accepts(place, name, value), `${label}: ${value}`);
+        count += 1;
+      }
+      if (has(ts.TypeFlags.Number)) {
+        assert.ok(accepts(place, name, 100), `${label}: a number`);
+      }
+      // A wider type than the table's would let tsc pass what is refused.
+      if (!has(ts.TypeFlags.BooleanLike)) {
+        assert.ok(!accepts(place, name, true), `${label}: true`);
+      }
+      const takesText = Boolean(has(ts.TypeFlags.String));
+      assert.equal(accepts(place, name, '/a'), takesText, `${label}: "/a"`);
+      if (!has(ts.TypeFlags.NumberLike)) {
+        assert.ok(!accepts(place, name, 100), `${label}: 100`);
+      }
+    });
+    assert.ok(count > 50, `${count} values were tried`);
+  });
+
+  test('about the ranges of numbers', () => {
+    const range = /\d[\d.]*–\d+/;
+    forEachOption((member, { name, expected }, label) => {
+      const wanted = expected.match(range)?.[0];
+      const text = ts.displayPartsToString(
+        member.getDocumentationComment(checker),
+      );
+      const said = text.match(range)?.[0];
+      if (said) assert.equal(said, wanted, label);
+      // The others say whose range they have.
+      const isFirst = label.startsWith('SandboxOptions.');
+      if (wanted && isFirst) assert.ok(said, `${label} says its range`);
+      assert.equal(name, member.name);
+    });
   });
 
   test('about the methods of the classes', () => {
@@ -227,5 +359,110 @@ describe('e2b.d.ts says what lib/e2b.js does', () => {
         assert.ok(written.includes(member), `${name}.${member}`);
       }
     }
+  });
+});
+
+describe('docs/from-kern-sandbox.md says what lib/ does', () => {
+  const text = fs.readFileSync(
+    path.join(root, 'docs', 'from-kern-sandbox.md'),
+    'utf8',
+  );
+
+  /** The rows of the first table below a heading, as lists of cells. */
+  function readTable(heading) {
+    const start = text.indexOf(`\n${heading}\n`);
+    assert.notEqual(start, -1, heading);
+    const [table] = text.slice(start).match(/(?:^\|.*\n)+/m);
+    return table
+      .trim()
+      .split('\n')
+      .slice(2)
+      .map((line) => line.slice(1, -1).split(' | '))
+      .map((cells) => cells.map((cell) => cell.trim().replace(/^\| /, '')));
+  }
+
+  const quotedNames = (cell) =>
+    Array.from(cell.matchAll(/`(\w+)`/g), ([, name]) => name);
+
+  // Names of glovebox for what is not built, which kern-sandbox does not have.
+  const unknownThere = ['preload', 'seccompProfile', 'setupTimeoutS'];
+
+  const rows = readTable('## Options of a Sandbox').map(
+    ([names, theirs, status, remark]) => ({
+      names: quotedNames(names),
+      theirs,
+      status: status.replaceAll('*', ''),
+      remark,
+    }),
+  );
+  const [onlyHere] = text.match(/^Only here: `runtimes`.*?\n\n/ms);
+  const ours = quotedNames(onlyHere).filter((name) =>
+    sessionOptionNames.includes(name),
+  );
+  const table = new Map(
+    describeOptions('new Sandbox()').map((row) => [row.name, row]),
+  );
+
+  test('about the names of the options', () => {
+    const written = [...rows.flatMap(({ names }) => names), ...ours];
+    assert.deepEqual(
+      written.sort(),
+      sessionOptionNames.filter((name) => !unknownThere.includes(name)).sort(),
+    );
+  });
+
+  test('about what is built', () => {
+    for (const { names, status } of rows) {
+      for (const name of names) {
+        const { unbuilt } = table.get(name);
+        if (status === 'not built yet') assert.ok(unbuilt, name);
+        if (status === 'same') assert.ok(!unbuilt, name);
+      }
+    }
+    for (const name of ours) assert.ok(!table.get(name).unbuilt, name);
+  });
+
+  test('about the values that are accepted for what is not built', () => {
+    for (const { names, status, remark } of rows) {
+      if (status !== 'not built yet') continue;
+      const [said] = remark.match(/^.*?accepted/);
+      const values = Array.from(said.matchAll(/`(.*?)`/g), ([, value]) =>
+        JSON.parse(value),
+      );
+      assert.ok(values.length > 0, names.join());
+      names.forEach((name, index) => {
+        // One value for each of several names, or all for one.
+        for (const value of names.length > 1 ? [values[index]] : values) {
+          assert.ok(
+            accepts('new Sandbox()', name, value),
+            `${name}: ${JSON.stringify(value)}`,
+          );
+        }
+      });
+    }
+  });
+
+  test('about the defaults that are the same', () => {
+    const same = rows.filter(({ status }) => status === 'same');
+    for (const { names, theirs } of same) {
+      const mebibytes = theirs.match(/^(\d+) MiB each$/);
+      const value = mebibytes
+        ? String(Number(mebibytes[1]) * 2 ** 20)
+        : theirs.match(/^`(.*?)`/)[1];
+      assert.equal(table.get(names[0]).default, value, names[0]);
+    }
+    assert.ok(same.length >= 4);
+  });
+
+  test('about the options of one call', () => {
+    const written = readTable('### Options of one call').flatMap(([names]) =>
+      quotedNames(names),
+    );
+    assert.deepEqual(
+      written.sort(),
+      describeOptions('sandbox.runCode()')
+        .map(({ name }) => name)
+        .sort(),
+    );
   });
 });
