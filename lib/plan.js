@@ -10,7 +10,9 @@ const fs = require('node:fs');
 const backend = require('./backend.js');
 const { SandboxError } = require('./errors.js');
 const { hostname } = require('./images/system.js');
+const { isRecord } = require('./option-kinds.js');
 const { languages, readOptions, version } = require('./options.js');
+const { escaped, quoted } = require('./quoted.js');
 
 const formatVersion = 1;
 const largestFile = 2 ** 20;
@@ -171,7 +173,7 @@ function specError(place, problem, cause) {
  */
 async function readSpec(source) {
   const place = source.file
-    ? `The spec file ${JSON.stringify(source.file)}`
+    ? `The spec file ${quoted(source.file)}`
     : 'The spec';
   const json = source.json ?? (await readFile(source.file, place));
   let read;
@@ -179,7 +181,10 @@ async function readSpec(source) {
     read = backend.readSpec(json);
   } catch (error) {
     if (error.code !== 'INVALID') throw error;
-    throw specError(place, `is wrong: ${error.detail}`);
+    throw specError(
+      place,
+      `is wrong: ${escaped(error.detail)}${hintFor(json)}`,
+    );
   }
   const checked = readOptions('new Sandbox()', read.options);
   const names = Object.keys(read.options);
@@ -194,6 +199,23 @@ async function readSpec(source) {
     environment: new Map(read.env),
     cwd: read.cwd,
   };
+}
+
+// `spec: plan.spec` is what the names of both ask for.
+function hintFor(json) {
+  let given;
+  try {
+    given = JSON.parse(json);
+  } catch {
+    return '';
+  }
+  const isPart =
+    isRecord(given) &&
+    Object.hasOwn(given, 'entries') &&
+    !Object.hasOwn(given, 'spec');
+  return isPart
+    ? '. This is the part `spec` of a plan: give all that plan() gave'
+    : '';
 }
 
 function runtimeOf(language, executable) {

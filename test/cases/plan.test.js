@@ -291,6 +291,30 @@ test('ATK-KEYS a spec of very many wrong keys is refused at the first', async ()
   assert.ok(Date.now() - start < 2000 * timeScale, `${Date.now() - start} ms`);
 });
 
+test('the part `spec` of a plan is refused with what to give instead', async () => {
+  const { spec } = await withSandbox(async (sandbox) => sandbox.plan());
+  const file = path.join(os.tmpdir(), `plan-part-${process.pid}.json`);
+  fs.writeFileSync(file, JSON.stringify(spec));
+  try {
+    for (const source of [spec, file]) {
+      await assert.rejects(new Sandbox({ spec: source }).open(), {
+        code: 'ERR_SANDBOX_INVALID_OPTION',
+        message:
+          /is wrong: .*\. This is the part `spec` of a plan: give all that/,
+      });
+    }
+  } finally {
+    fs.rmSync(file);
+  }
+  // Nobody else is told so.
+  for (const source of [{}, { version: 1 }, { spec }, { entries: 1, spec }]) {
+    await assert.rejects(
+      new Sandbox({ spec: source }).open(),
+      ({ message }) => !message.includes('the part'),
+    );
+  }
+});
+
 test('a spec that is wrong is refused with the place in it', async () => {
   const good = await withSandbox(async (sandbox) => sandbox.plan());
   const before = fs.readdirSync(os.tmpdir());
