@@ -28,13 +28,16 @@ export type Language = 'python' | 'bash' | 'node';
 /** Called with output as it arrives: exactly the bytes that the code wrote. */
 export type OutputCallback = (chunk: Buffer) => void;
 
+/** Gets each rich result as it arrives. */
+export type ResultCallback = (result: Result) => void;
+
 /** Options of a {@link Sandbox}. */
 export interface SandboxOptions {
   /**
    * All other options at once, and the root: all of what {@link Sandbox.plan}
    * gave, or the path of a file with it as JSON. It makes the same box again,
    * also where what is installed has changed since; the files themselves are not
-   * in it. Beside it only `onStdout`, `onStderr` and `trace` may be given. It is
+   * in it. Beside it only `onStdout`, `onStderr`, `onResult` and `trace` may be given. It is
    * read when the Sandbox opens, and what is wrong in it is refused with its
    * place.
    *
@@ -193,6 +196,15 @@ export interface SandboxOptions {
   onStderr?: OutputCallback | null;
 
   /**
+   * Called with each rich result as it arrives, like `onStdout`: not with those
+   * that are dropped for being too many. The result of the call has the same
+   * objects in `results`.
+   *
+   * @default null
+   */
+  onResult?: ResultCallback | null;
+
+  /**
    * Whether boxes may be made ahead of need. Boxes are as isolated as without.
    *
    * @default true
@@ -262,6 +274,14 @@ export interface PerCallOptions {
    * @default the session's
    */
   onStderr?: OutputCallback | null;
+
+  /**
+   * Called with each rich result as it arrives, see
+   * {@link SandboxOptions.onResult}. `null`: no callback for this call.
+   *
+   * @default the session's
+   */
+  onResult?: ResultCallback | null;
 
   /**
    * Environment variables, over those of the session.
@@ -439,7 +459,7 @@ export interface KernelOptions extends Omit<PerCallOptions, 'stdin'> {
  */
 export type CellOptions = Pick<
   PerCallOptions,
-  'timeoutS' | 'onStdout' | 'onStderr' | 'signal'
+  'timeoutS' | 'onStdout' | 'onStderr' | 'onResult' | 'signal'
 >;
 
 /**
@@ -803,6 +823,11 @@ export class ExecutionResult {
   success: boolean;
   /** The exception that ended the code; `null` if none is known. */
   error: CodeError | null;
+  /**
+   * `text` of the main result: of the value of the code's last expression.
+   * `undefined` if it has none. Not in JSON.
+   */
+  readonly text: string | undefined;
   usage: Usage;
   /**
    * The system calls that the filter refused, the most frequent first; empty if
@@ -832,9 +857,11 @@ export class ExecutionResult {
  * ```
  */
 export class Result {
-  constructor(data: Record<string, string>);
+  constructor(data: Record<string, string>, isMainResult?: boolean);
   /** From MIME type to content; binary types as base64. */
   data: Record<string, string>;
+  /** Whether it is the value of the code's last expression. */
+  isMainResult: boolean;
   /** text/plain; every value has it. */
   get text(): string | undefined;
   /** text/html */
@@ -845,7 +872,11 @@ export class Result {
   get svg(): string | undefined;
   /** text/latex */
   get latex(): string | undefined;
-  /** application/json, as text. */
+  /**
+   * application/json, as text. Of a pandas DataFrame: its rows as a list of
+   * objects without the index; none for a frame of more than 100,000 cells or
+   * 8 MiB of JSON, or with two columns of one name.
+   */
   get json(): string | undefined;
   /** image/png, decoded. */
   get png(): Buffer | null;

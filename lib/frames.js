@@ -39,7 +39,9 @@ function readResult(body) {
     return undefined;
   }
   const data = entries.filter(([type]) => mimeType.test(type));
-  return data.length > 0 ? new Result(Object.fromEntries(data)) : undefined;
+  if (data.length === 0) return undefined;
+  const isMainResult = own(object, 'isMainResult') === 'true';
+  return new Result(Object.fromEntries(data), isMainResult);
 }
 
 function own(object, name) {
@@ -79,6 +81,12 @@ class FrameCollector {
   results = [];
   isTruncated = false;
   done;
+  #onResult;
+
+  /** `onResult` is called with each result as it arrives. */
+  constructor(onResult = () => {}) {
+    this.#onResult = onResult;
+  }
 
   add(type, body) {
     if (type === frameTypes.done) {
@@ -92,7 +100,9 @@ class FrameCollector {
       return;
     }
     const result = readResult(body);
-    if (result) this.results.push(result);
+    if (!result) return;
+    this.results.push(result);
+    this.#onResult(result);
   }
 }
 

@@ -93,6 +93,8 @@ class Kernel {
         call.onStdout === undefined ? inherited.onStdout : call.onStdout,
       onStderr:
         call.onStderr === undefined ? inherited.onStderr : call.onStderr,
+      onResult:
+        call.onResult === undefined ? inherited.onResult : call.onResult,
     });
   }
 
@@ -134,7 +136,7 @@ class Kernel {
   async #runCell(settings) {
     if (this.#death !== undefined) throw this.#deathError();
     throwIfAborted(settings.signal);
-    const cell = { ...settings, frames: new FrameCollector() };
+    const cell = { ...settings };
     const forget = watchAbort(settings.signal, (reason) =>
       this.#abortCell(cell, reason),
     );
@@ -143,6 +145,9 @@ class Kernel {
     cell.relay = new OutputRelay(settings, () => {
       if (cell === this.#current) this.#run.setWantOutput(cell.relay.wanted);
     });
+    cell.frames = new FrameCollector((result) =>
+      cell.relay.deliver('result', result),
+    );
     try {
       return await new Promise((resolve, reject) => {
         Object.assign(cell, { resolve, reject });

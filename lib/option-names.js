@@ -51,6 +51,8 @@ const renamed = {
   stdout: 'onStdout',
   stderr: 'onStderr',
   onoutput: 'onStdout and onStderr',
+  results: 'onResult',
+  ondisplay: 'onResult',
   workspacedir: 'workspace',
   template: 'image',
   limits: 'memoryMb, cpus and pids',

@@ -90,6 +90,7 @@ const sessionOptions = {
   },
   onStdout: { kind: callback, default: null },
   onStderr: { kind: callback, default: null },
+  onResult: { kind: callback, default: null },
 
   network: { kind: kinds.boolean, unbuilt: [false], default: false },
   requireLimits: { kind: kinds.boolean, default: false },
@@ -120,7 +121,7 @@ const sessionOptions = {
 };
 
 // What is no matter of the box.
-const besideSpec = ['spec', 'onStdout', 'onStderr', 'trace'];
+const besideSpec = ['spec', 'onStdout', 'onStderr', 'onResult', 'trace'];
 
 // Left out means: as the session has it. A null callback means none.
 function inherited(kind) {
@@ -131,6 +132,7 @@ const inheritedByCells = {
   timeoutS: inherited(orNull(timeout, 'to inherit')),
   onStdout: inherited(callback),
   onStderr: inherited(callback),
+  onResult: inherited(callback),
 };
 
 const callOptions = {

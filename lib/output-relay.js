@@ -4,7 +4,7 @@
 const { AsyncResource } = require('node:async_hooks');
 
 /**
- * Hands chunks of live output to the user's callbacks. What a callback throws
+ * Hands chunks of live output, and rich results, to the user's callbacks. What a callback throws
  * must not become an uncaught exception of the host, so the first such error is
  * kept in `failure`, `onFailure` is called, and no callback is called again.
  */
@@ -16,8 +16,8 @@ class OutputRelay {
   // Callbacks see the AsyncLocalStorage of the code that started the call.
   #scope = new AsyncResource('GLOVEBOX_OUTPUT');
 
-  constructor({ onStdout, onStderr }, onFailure) {
-    this.#callbacks = { stdout: onStdout, stderr: onStderr };
+  constructor({ onStdout, onStderr, onResult }, onFailure) {
+    this.#callbacks = { stdout: onStdout, stderr: onStderr, result: onResult };
     this.#onFailure = onFailure;
   }
 
@@ -29,11 +29,12 @@ class OutputRelay {
     );
   }
 
-  deliver(stream, chunk) {
-    const callback = this.#callbacks[stream];
+  /** `kind`: "stdout" or "stderr" with a Buffer, "result" with a Result. */
+  deliver(kind, value) {
+    const callback = this.#callbacks[kind];
     if (!callback || this.failure) return;
     try {
-      const returned = this.#scope.runInAsyncScope(callback, undefined, chunk);
+      const returned = this.#scope.runInAsyncScope(callback, undefined, value);
       // An async callback fails by its promise. It is not waited for.
       if (typeof returned?.then === 'function') {
         returned.then(undefined, (error) => this.#fail(error));

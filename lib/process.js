@@ -35,7 +35,7 @@ class SandboxProcess extends EventEmitter {
   #argv;
   #run;
   #input = new InputPipe();
-  #frames = new FrameCollector();
+  #frames;
   #scope = new AsyncResource('GLOVEBOX_PROCESS');
   #streams;
   #wanted = [false, false];
@@ -248,6 +248,9 @@ class SandboxProcess extends EventEmitter {
   #relayOutput() {
     const relay = new OutputRelay(this.#settings, () =>
       this.#stop(relay.failure.error),
+    );
+    this.#frames = new FrameCollector((result) =>
+      relay.deliver('result', result),
     );
     relay.wanted.forEach((isWanted, index) => {
       if (!isWanted) return;

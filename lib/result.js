@@ -8,8 +8,9 @@
 class Result {
   #images = new Map();
 
-  constructor(data) {
+  constructor(data, isMainResult = false) {
     this.data = data;
+    this.isMainResult = isMainResult;
   }
 
   get text() {
@@ -93,6 +94,9 @@ class ExecutionResult {
     // Hidden from JSON and console.log, which would print every byte.
     hide(this, 'stdoutBuffer', stdout);
     hide(this, 'stderrBuffer', stderr);
+    // It is in `results` too.
+    const main = facts.results.findLast((result) => result.isMainResult);
+    hide(this, 'text', main?.text);
   }
 }
 

@@ -16,7 +16,6 @@ const { toSandboxError } = require('./errors.js');
  */
 async function runToEnd(session, spec, settings) {
   throwIfAborted(settings.signal);
-  const frames = new FrameCollector();
   const input = new InputPipe();
   let run;
   // The first thing that makes the result worthless: then the run need not go
@@ -27,6 +26,9 @@ async function runToEnd(session, spec, settings) {
     run?.abort();
   };
   const relay = new OutputRelay(settings, () => stop(relay.failure.error));
+  const frames = new FrameCollector((result) =>
+    relay.deliver('result', result),
+  );
   const forget = watchAbort(settings.signal, stop);
 
   let native;

@@ -103,6 +103,7 @@ const sessionOptions = {
   ),
   onStdout: callbacks,
   onStderr: callbacks,
+  onResult: callbacks,
 };
 
 const callOptions = {
@@ -114,6 +115,7 @@ const callOptions = {
   trace,
   onStdout: callbacks,
   onStderr: callbacks,
+  onResult: callbacks,
 };
 
 const languages = wrongValues(
@@ -179,6 +181,7 @@ const places = {
       timeoutS: callOptions.timeoutS,
       onStdout: callbacks,
       onStderr: callbacks,
+      onResult: callbacks,
     },
   },
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// Rows E of the public cases: rich results of Python.
+// Rows E of the public cases, and what else there is to rich results.
 
 const assert = require('node:assert/strict');
 const {
@@ -172,5 +172,81 @@ test('P18 runCode gives a figure once, shown or not', async (t) => {
     assert.equal(stderr, '', code);
     assert.equal(exitCode, 0, code);
     assert.deepEqual(results.filter(isPng).length, 1, code);
+  }
+});
+
+// ---- onResult, and which result is the code's value --------------------------
+
+for (const { name, begin } of forms) {
+  test(`a result arrives while the code runs; the last value is the main one ${name}`, async (t) => {
+    const sandbox = await open(t);
+    const run = await begin(sandbox);
+    const seen = [];
+    // The code waits for a file that only the callback makes.
+    const result = await run(
+      "import os, time\ndisplay('early')\n" +
+        "while not os.path.exists('seen'): time.sleep(0.01)\n6 * 7",
+      {
+        async onResult(one) {
+          seen.push(one.text);
+          await sandbox.writeFile('seen', '');
+        },
+      },
+    );
+    assert.deepEqual(seen, ["'early'", '42']);
+    assert.deepEqual(
+      result.results.map(({ isMainResult }) => isMainResult),
+      [false, true],
+    );
+    assert.equal(result.text, '42');
+    assert.equal((await run('x = display(1)')).text, undefined);
+  });
+
+  test(`what onResult throws rejects the call ${name}`, async (t) => {
+    const run = await begin(await open(t));
+    const thrown = new Error('callback');
+    const onResult = () => {
+      throw thrown;
+    };
+    await assert.rejects(run('1', { onResult }), (error) => error === thrown);
+    assert.equal((await run('2')).text, '2');
+  });
+}
+
+// ---- Data frames -----------------------------------------------------------
+
+test('the rows of a data frame come as JSON, all or none', async (t) => {
+  const has =
+    packagedPython &&
+    outside([packagedPython, '-c', 'import pandas']).exitCode === 0;
+  if (!has) {
+    skip(t, 'python3-pandas is not installed');
+    return;
+  }
+  const sandbox = await open(t, { runtimes: { python: packagedPython } });
+  const kernel = await sandbox.kernel();
+  const value = async (code) => {
+    const { results, stderr } = await kernel.runCode(code);
+    assert.equal(stderr, '');
+    return results[0];
+  };
+  const small = await value(
+    "import pandas as pd\npd.DataFrame({'a': [1, 2], 'é': ['x', None]})",
+  );
+  assert.deepEqual(JSON.parse(small.json), [
+    { a: 1, é: 'x' },
+    { a: 2, é: null },
+  ]);
+  assert.match(small.html, /<table/);
+  const most = await value("pd.DataFrame({'a': range(100_000)})");
+  assert.equal(JSON.parse(most.json).length, 100000);
+  for (const code of [
+    "pd.DataFrame({'a': range(100_001)})",
+    "pd.DataFrame({'a': ['x' * (9 << 20)]})",
+    "pd.DataFrame([[1, 2]], columns=['a', 'a'])",
+  ]) {
+    const none = await value(code);
+    assert.equal(none.json, undefined, code);
+    assert.match(none.html, /<table/);
   }
 });

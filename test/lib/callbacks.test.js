@@ -189,3 +189,71 @@ test('frames become results and the exception of the run', async () => {
   assert.deepEqual(exception, error);
   await sandbox.close();
 });
+
+const resultFrame = [
+  2,
+  Buffer.from('{"text/plain":"5","isMainResult":"true"}'),
+];
+
+test('results reach onResult as they come, and are those of the call', async () => {
+  const seen = [];
+  await open({ onResult: (result) => seen.push(result) });
+  const { result, run } = start({});
+  run.emit('frame', 2, Buffer.from('{"text/plain":"4"}'));
+  assert.equal(seen.length, 1);
+  run.emit('frame', 2, Buffer.from('rubbish'));
+  run.emit('frame', ...resultFrame);
+  run.end();
+  const { results, text } = await result;
+  assert.equal(text, '5');
+  assert.deepEqual(
+    results.map(({ isMainResult }) => isMainResult),
+    [false, true],
+  );
+  assert.equal(seen.length, 2);
+  assert.equal(seen[0], results[0]);
+  assert.equal(seen[1], results[1]);
+
+  const quiet = start({ onResult: null });
+  quiet.run.emit('frame', ...resultFrame);
+  quiet.run.end();
+  assert.equal((await quiet.result).results.length, 1);
+  assert.equal(seen.length, 2);
+  await sandbox.close();
+});
+
+test('results beyond the limit reach no callback', async () => {
+  await open();
+  let count = 0;
+  const { result, run } = start({
+    onResult() {
+      count++;
+    },
+  });
+  for (let i = 0; i < 1002; i++) run.emit('frame', ...resultFrame);
+  run.end();
+  assert.equal((await result).truncated, true);
+  assert.equal(count, 1000);
+  await sandbox.close();
+});
+
+test('P04 what onResult throws ends the run and rejects the call', async () => {
+  await open();
+  const thrown = new Error('cb');
+  for (const onResult of [
+    () => {
+      throw thrown;
+    },
+    async () => {
+      throw thrown;
+    },
+  ]) {
+    const { result, run } = start({ onResult });
+    run.emit('frame', ...resultFrame);
+    run.emit('frame', ...resultFrame);
+    await settle();
+    assert.equal(run.isAborted, true);
+    await assert.rejects(result, (error) => error === thrown);
+  }
+  await sandbox.close();
+});

@@ -50,10 +50,10 @@ describe('Result', () => {
     assert.equal(empty.png, null);
   });
 
-  test('is its data in JSON', () => {
+  test('is its data and whether it is the main one in JSON', () => {
     assert.equal(
       JSON.stringify(new Result({ 'text/plain': '5' })),
-      '{"data":{"text/plain":"5"}}',
+      '{"data":{"text/plain":"5"},"isMainResult":false}',
     );
   });
 });

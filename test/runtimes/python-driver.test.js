@@ -723,6 +723,7 @@ describe('python driver', { concurrency: 2, timeout: 10 * DEADLINE_MS }, () => {
           'image/jpeg': '/9g=',
           'application/pdf': Buffer.from('%PDF'.repeat(40)).toString('base64'),
           'text/plain': 'all',
+          isMainResult: 'true',
         },
       ]);
     });
@@ -775,6 +776,7 @@ describe('python driver', { concurrency: 2, timeout: 10 * DEADLINE_MS }, () => {
       assert.deepEqual(results[3], {
         'text/html': '<i>',
         'text/plain': '<Bad object: repr raised ValueError: no>',
+        isMainResult: 'true',
       });
       assert.equal(exitCode, 0);
       assert.equal(stderr, '');

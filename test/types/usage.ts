@@ -101,15 +101,30 @@ export async function oneShot(): Promise<void> {
       isType<typeof chunk, Buffer>(true);
     },
     onStderr: null,
+    onResult: (result) => {
+      isType<typeof result, Result>(true);
+      const isMain: boolean = result.isMainResult;
+      console.log(isMain, result.text);
+    },
   };
   await runCode('1', options);
   const viaDefault: ExecutionResult = await api.runCode('1');
-  console.log(viaDefault.success, api.version, version, isSupported());
+  console.log(
+    viaDefault.text,
+    viaDefault.success,
+    api.version,
+    version,
+    isSupported(),
+  );
 }
 
 export async function session(options: SandboxOptions): Promise<void> {
   const sandbox: Sandbox = await new Sandbox(options).open();
-  const perCall: PerCallOptions = { timeoutS: 1, onStdout: null };
+  const perCall: PerCallOptions = {
+    timeoutS: 1,
+    onStdout: null,
+    onResult: null,
+  };
   await sandbox.run(['ls', '-l'], perCall);
   await sandbox.run(['ls'] as const);
   // @ts-expect-error: argv is an array

@@ -101,10 +101,13 @@ class Runner:
                 **ignored):
         """Show objects as rich results, each in the forms it can give."""
         # Notebooks' display() has more options; code written for them runs.
+        self.get_publisher().display(objects, include, exclude, raw)
+
+    def get_publisher(self):
         if self.publisher is None:
             from results import Publisher
             self.publisher = Publisher(self.channel)
-        self.publisher.display(objects, include, exclude, raw)
+        return self.publisher
 
     def display_figures(self):
         """Show the figures that the code left open."""
@@ -178,7 +181,7 @@ class Runner:
             for code in codes:
                 value = guard(eval, code, vars(self.main))
         if value is not None:
-            self.display(value)
+            self.get_publisher().display((value,), is_main=True)
 
     def compile(self, source, name):
         """The cell in two code objects: statements, then the last value's.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rich results: from an object to a bundle of MIME types, and off."""
 
+import sys
+
 import figures
 from channel import RESULT, to_json
 
@@ -8,6 +10,10 @@ from channel import RESULT, to_json
 RESULTS_PER_CELL = 1000
 # Below the 64 MiB of a frame, which the engine takes as a fault.
 RESULT_BYTES = 60 << 20
+# A frame's rows as JSON take memory and time that nobody may have asked for;
+# beyond this its text and HTML, which are abridged, have to do.
+FRAME_CELLS = 100_000
+FRAME_CHARACTERS = 8 << 20
 
 METHODS = (
     ("_repr_html_", "text/html"),
@@ -29,14 +35,18 @@ class Publisher:
         self.channel = channel
         self.count = 0
 
-    def display(self, objects, include, exclude, raw):
+    def display(self, objects, include=None, exclude=None, raw=False,
+                is_main=False):
         for each in objects:
             bundle = encode_bundle(each) if raw else bundle_of(
                 each, include, exclude)
             if "text/plain" not in bundle:
                 bundle["text/plain"] = text_of(each)
-            self.publish({mime: data for mime, data in bundle.items()
-                          if is_wanted(mime, include, exclude)})
+            bundle = {mime: data for mime, data in bundle.items()
+                      if is_wanted(mime, include, exclude)}
+            if is_main:
+                bundle["isMainResult"] = "true"
+            self.publish(bundle)
             if figures.is_figure(each):
                 figures.close(each)
 
@@ -77,7 +87,31 @@ def bundle_of(value, include, exclude):
     for method, mime in METHODS:
         if mime not in bundle:
             bundle.update(encode_bundle({mime: call(value, method)}))
+    if "application/json" not in bundle and is_frame(value):
+        bundle.update(encode_bundle({"application/json": rows_of(value)}))
     return bundle
+
+
+def is_frame(value):
+    """Tell whether a value is a DataFrame of pandas, never imported here."""
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
+    return isinstance(frame, type) and isinstance(value, frame)
+
+
+def rows_of(frame):
+    """JSON of the rows, a list of objects; None if there is none.
+
+    All rows or none: half a table would pass for the whole.
+    """
+    try:
+        if frame.shape[0] * frame.shape[1] > FRAME_CELLS:
+            return None
+        text = frame.to_json(orient="records", date_format="iso",
+                             default_handler=str)
+    except Exception:
+        # Two columns of one name, for instance.
+        return None
+    return text if len(text) <= FRAME_CHARACTERS else None
 
 
 def answers_everything(value):
