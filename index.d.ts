@@ -812,7 +812,10 @@ export class ExecutionResult {
   files: FileInfo[];
   /** Paths that are gone from the workspace. Empty without trackFiles. */
   deletedFiles: string[];
-  /** Rich results: display(), figures, the last expression. At most 1000. */
+  /**
+   * Rich results: display(), figures, the last expression. At most 1000. Of
+   * Python and JavaScript.
+   */
   results: Result[];
   /**
    * Whether output or results were dropped for being too many, or `files` is

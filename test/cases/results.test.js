@@ -250,3 +250,42 @@ test('the rows of a data frame come as JSON, all or none', async (t) => {
     assert.match(none.html, /<table/);
   }
 });
+
+// ---- JavaScript --------------------------------------------------------------
+
+test('JavaScript gives its last value and what it displays, as script and as module', async (t) => {
+  const sandbox = await open(t);
+  for (const start of ['', "import 'node:os';\n"]) {
+    const seen = [];
+    const result = await sandbox.runCode(
+      `${start}display({ 'text/html': '<i>é</i>', 'image/png': Buffer.from([1]) });
+      console.log('out');
+      Promise.resolve({ a: [1] });`,
+      { language: 'node', onResult: (one) => seen.push(one) },
+    );
+    assert.equal(result.stdout, 'out\n');
+    assert.equal(result.stderr, '');
+    assert.equal(result.exitCode, 0);
+    assert.equal(result.text, '{ a: [ 1 ] }');
+    const [displayed, main, ...others] = result.results;
+    assert.deepEqual(others, []);
+    assert.equal(displayed.html, '<i>é</i>');
+    assert.equal(displayed.png.toString('hex'), '01');
+    assert.equal(displayed.isMainResult, false);
+    assert.equal(main.json, '{"a":[1]}');
+    assert.equal(main.isMainResult, true);
+    assert.deepEqual(seen, result.results);
+  }
+});
+
+test('a flood of results of JavaScript is cut', async (t) => {
+  const sandbox = await open(t);
+  const { results, truncated, stdout, exitCode } = await sandbox.runCode(
+    'for (let i = 0; i < 5000; i++) display(i)',
+    { language: 'node' },
+  );
+  assert.equal(results.length, 1000);
+  assert.equal(truncated, true);
+  assert.equal(stdout, '');
+  assert.equal(exitCode, 0);
+});

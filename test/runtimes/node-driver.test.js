@@ -75,12 +75,23 @@ function collect(stream) {
   return () => Buffer.concat(chunks);
 }
 
-/** The DONE body in what the driver sent, or null if it sent nothing. */
-function readDone(bytes) {
-  if (bytes.length === 0) return null;
-  assert.equal(bytes.readUInt32LE(4), 3, 'a DONE frame');
-  assert.equal(bytes.length, 8 + bytes.readUInt32LE(0), 'and nothing else');
-  return JSON.parse(bytes.subarray(8));
+/** What the driver sent: `{results, done}`, with null for no DONE. */
+function readAnswers(bytes) {
+  const results = [];
+  let done = null;
+  while (bytes.length > 0) {
+    assert.equal(done, null, 'nothing after DONE');
+    const end = 8 + bytes.readUInt32LE(0);
+    const body = JSON.parse(bytes.subarray(8, end));
+    const type = bytes.readUInt32LE(4);
+    if (type === 2) results.push(body);
+    else {
+      assert.equal(type, 3);
+      done = body;
+    }
+    bytes = bytes.subarray(end);
+  }
+  return { results, done };
 }
 
 async function start(executable, input, { env = {}, stdin = '' } = {}) {
@@ -104,7 +115,7 @@ async function start(executable, input, { env = {}, stdin = '' } = {}) {
     signal,
     stdout: stdout().toString(),
     stderr: stderr().toString(),
-    done: readDone(answers()),
+    ...readAnswers(answers()),
   };
 }
 
@@ -120,13 +131,14 @@ for (const executable of executables) {
 
   const run = (code, options) => start(executable, cellFrame(code), options);
 
-  const prints = async (code, stdout, options) => {
+  const prints = async (code, stdout, options, results = []) => {
     const result = await run(code, options);
     assert.deepEqual(result, {
       exitCode: 0,
       signal: null,
       stdout,
       stderr: '',
+      results,
       done: null,
     });
   };
@@ -307,7 +319,7 @@ for (const executable of executables) {
       'const [a, b] = [await 1, await 2]; console.log(a + b)': '3',
       'if (await true) console.log(1)': '1',
       'await (async () => console.log(1))()': '1',
-      'await [console.log(1)]': '1',
+      'await [console.log(1)]; undefined': '1',
       'for await (const x of [1]) console.log(x)': '1',
       'await\nconsole.log(1)': '1',
     };
@@ -330,6 +342,217 @@ for (const executable of executables) {
       test(`stays a script: ${JSON.stringify(code)}`, () =>
         prints(code, stdout && `${stdout}\n`));
     }
+
+    // Text and JSON of the one result, without a word on stdout or stderr.
+    const gives = async (code, text, json = text) => {
+      const result = await run(code);
+      const forms = { 'text/plain': text, isMainResult: 'true' };
+      if (json !== null) forms['application/json'] = json;
+      assert.deepEqual(
+        result,
+        {
+          exitCode: 0,
+          signal: null,
+          stdout: '',
+          stderr: '',
+          results: [forms],
+          done: null,
+        },
+        code,
+      );
+    };
+
+    const values = {
+      '1 + 1': ['2'],
+      'let x = 20; x + 1;  // a note; with a semicolon': ['21'],
+      "'a;'": ["'a;'", '"a;"'],
+      '({ a: [1, undefined] });': ['{ a: [ 1, undefined ] }', null],
+      '[{ a: null, b: undefined }]': [
+        '[ { a: null, b: undefined } ]',
+        '[{"a":null}]',
+      ],
+      NaN: ['NaN', null],
+      '10n': ['10n', null],
+      null: ['null'],
+      'new Map([[1, 2]])': ['Map(1) { 1 => 2 }', null],
+      'const list = [3]\nlist\n  .map((x) => x * 2)': ['[ 6 ]', '[6]'],
+      'const a = 1;\n[a, 2]': ['[ 1, 2 ]', '[1,2]'],
+      'if (true) { 5 }\n6': ['6'],
+      'Promise.resolve(7)': ['7'],
+      '(async () => ({ b: 8 }))()': ['{ b: 8 }', '{"b":8}'],
+      'const v = await 41; v + 1': ['42'],
+      'await Promise.resolve([43])': ['[ 43 ]', '[43]'],
+      "import os from 'node:os';\n// typeof\ntypeof os.cpus\n": [
+        "'function'",
+        '"function"',
+      ],
+      "import os from 'node:os';\nos.EOL;\n/* the end */": ["'\\n'", '"\\n"'],
+      'const b = await 1;\n[b, Promise.resolve(2)].length': ['2'],
+      'export const c = 3;\n-c': ['-3'],
+    };
+    for (const [code, expected] of Object.entries(values)) {
+      test(`the value of the last expression: ${JSON.stringify(code)}`, () =>
+        gives(code, ...expected));
+    }
+
+    const valueless = [
+      'undefined',
+      'let x = 5',
+      'globalThis.x = 5',
+      'const list = []; for (const x of [1, 2]) list.push(x)',
+      'let n = 0;\nwhile (n < 3) n++',
+      '5; function f() {}',
+      '5\nclass C {}',
+      '5\n{ 6 }',
+      'if (true) {\n  5;\n}',
+      'try { 5 } finally {}',
+      'Promise.resolve()',
+      'setTimeout(() => {}, 1)',
+      "process.on('exit', () => {})",
+      '// 5',
+      'const y = await 1;\nif (y) Math.abs(y)',
+      'export default 5',
+      'await 1;\nexport const z = 5',
+    ];
+    for (const code of valueless) {
+      test(`no value: ${JSON.stringify(code)}`, () => prints(code, ''));
+    }
+
+    test('to look for a last expression changes no code', async () => {
+      // As one statement, though the last line would parse by itself.
+      for (const [statement, expected] of [
+        ['const v = 1\n+ 2', '3'],
+        ['const v = [5]\n[0]', '5'],
+        ['const v = ((x) => x)\n(4)', '4'],
+        ['const v = 8\n/ 2 / 1', '4'],
+        ['const v = String.raw\n`6`', '6'],
+        ['let v = 1; if (v > 1)\nv', '1'],
+      ]) {
+        const note = "process.on('exit', () => console.log(String(v)));\n";
+        await prints(`await 1;\n${note}${statement}`, `${expected}\n`);
+      }
+    });
+
+    test('an error in the last expression has its place', async () => {
+      for (const [code, place] of [
+        ['null.x', /^\[eval\]:1\nnull\.x\n {5}\^\n/],
+        ['await 1;\nnull.x', /\[eval1\]:2\nnull\.x\n {5}\^\n/],
+        ['await 1; // one\n\n  null.x;\n', /\[eval1\]:3\n/],
+      ]) {
+        const { exitCode, stderr, results } = await run(code);
+        assert.equal(exitCode, 1);
+        assert.match(stderr, place);
+        assert.doesNotMatch(stderr, /driver|runtimes/);
+        assert.deepEqual(results, []);
+      }
+    });
+
+    test('a promise that is rejected fails the cell, shown or not', async () => {
+      for (const code of [
+        "const p = Promise.reject(new Error('late')); p",
+        "const p = (async () => { throw new Error('late') })(); await 1; p",
+        "display(Promise.reject(new Error('late')))",
+      ]) {
+        const { exitCode, stderr, done, results } = await run(code);
+        assert.equal(exitCode, 1, code);
+        assert.match(stderr, /Error: late/);
+        assert.equal(done.error.message, 'late');
+        assert.deepEqual(results, []);
+      }
+    });
+
+    test('display() shows values and bundles as they come', async () => {
+      for (const start of ['', 'await 1;\n']) {
+        const { results, stdout, stderr } = await run(
+          `${start}display(1, 'two');
+          display({
+            'text/html': '<b>é</b>',
+            'text/plain': 'b',
+            'image/png': Buffer.from([137, 80]),
+            'image/svg+xml': new TextEncoder().encode('<svg/>'),
+            'application/json': { a: [1] },
+            'text/latex': 5,
+          });
+          display({ a: 1 }, undefined);
+          display({
+            [Symbol.for('Jupyter.display')]: () => ({ 'text/markdown': '*m*' }),
+            [Symbol.for('nodejs.util.inspect.custom')]: () => 'm',
+          });
+          setTimeout(() => display(Promise.resolve('late')), 10);
+          console.log('out');`,
+        );
+        assert.equal(stdout, 'out\n');
+        assert.equal(stderr, '');
+        assert.deepEqual(results, [
+          { 'text/plain': '1', 'application/json': '1' },
+          { 'text/plain': "'two'", 'application/json': '"two"' },
+          {
+            'text/html': '<b>é</b>',
+            'text/plain': 'b',
+            'image/png': 'iVA=',
+            'image/svg+xml': '<svg/>',
+            'application/json': '{"a":[1]}',
+          },
+          { 'text/plain': '{ a: 1 }', 'application/json': '{"a":1}' },
+          { 'text/plain': 'undefined' },
+          { 'text/plain': 'm', 'text/markdown': '*m*' },
+          { 'text/plain': "'late'", 'application/json': '"late"' },
+        ]);
+      }
+    });
+
+    test('values that cannot be looked at do no harm', async () => {
+      const { results, exitCode, stderr } = await run(
+        `display(new Proxy({}, { get() { throw new Error('trap') } }));
+        display({ get a() { throw new Error('getter') } });
+        display({ [Symbol.for('nodejs.util.inspect.custom')]() { throw 5 } });
+        const circle = {}; circle.circle = circle; display(circle);
+        let deep = 1; for (let i = 0; i < 1e5; i++) deep = [deep]; display(deep);
+        display(new Array(2 ** 32 - 1));
+        display(new Error('shown'));`,
+      );
+      assert.equal(stderr, '');
+      assert.equal(exitCode, 0);
+      assert.equal(results.length, 7);
+      for (const result of results) {
+        assert.deepEqual(Object.keys(result), ['text/plain']);
+      }
+      assert.match(results[6]['text/plain'], /^Error: shown\n/);
+      assert.doesNotMatch(results[6]['text/plain'], /driver|runtimes/);
+    });
+
+    test('results are bounded in number and in size', async () => {
+      const many = await run('for (let i = 0; i < 5000; i++) display(i)');
+      assert.equal(many.results.length, 1001);
+      assert.match(
+        many.results[1000]['text/plain'],
+        /^\[more than 1000 results/,
+      );
+      const large = await run(
+        "display({ 'text/html': 'x'.repeat(61 << 20) }); 'y'.repeat(9 << 20)",
+      );
+      assert.match(
+        large.results[0]['text/plain'],
+        /^\[a result of 639\d+ bytes/,
+      );
+      assert.equal(large.results[1]['application/json'], undefined);
+      assert.match(large.results[1]['text/plain'], /more characters$/);
+    });
+
+    test('display is an ordinary global that code may replace', async () => {
+      await prints('const display = console.log; display(1)', '1\n');
+      await prints('function display() {}; display(1)', '');
+      await prints(
+        'display(1); console.log(Object.keys(globalThis).includes("display"),' +
+          'Object.keys(require.cache))',
+        'false []\n',
+        {},
+        [{ 'text/plain': '1', 'application/json': '1' }],
+      );
+    });
+
+    test('results are dropped where the pipe is gone', () =>
+      prints('fs.closeSync(4); display(1); 2', ''));
 
     test('TypeScript runs where node -e runs it', {
       skip:

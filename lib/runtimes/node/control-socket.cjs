@@ -15,7 +15,7 @@ const cellFd = 3;
 const answerFd = 4;
 const headerBytes = 8;
 const maxBodyBytes = 64 * 2 ** 20;
-const frameTypes = { cell: 1, done: 3 };
+const frameTypes = { cell: 1, result: 2, done: 3 };
 
 // A traceback can be as long as the code likes; the pipe's buffer is not, and
 // nobody may be reading any more.
@@ -72,25 +72,16 @@ function readCell() {
 }
 
 /**
- * Says how the cell ended. Never throws: the exit code tells the host what
- * matters, and the code may have closed the pipe.
+ * Sends one answer. Never throws: the exit code tells the host what matters, and
+ * the code may have closed the pipe.
  */
-function sendDone({ exitCode, error }) {
+function send(type, value) {
   try {
     if (identify() !== identity) return;
-    const body = Buffer.from(
-      JSON.stringify({
-        exitCode,
-        error: error && {
-          ...error,
-          message: error.message.slice(0, maxTextLength),
-          traceback: error.traceback.slice(0, maxTextLength),
-        },
-      }),
-    );
+    const body = Buffer.from(JSON.stringify(value));
     const frame = Buffer.alloc(headerBytes + body.length);
     frame.writeUInt32LE(body.length, 0);
-    frame.writeUInt32LE(frameTypes.done, 4);
+    frame.writeUInt32LE(type, 4);
     body.copy(frame, headerBytes);
     for (let offset = 0; offset < frame.length; ) {
       offset += writeSync(answerFd, frame, offset);
@@ -100,4 +91,21 @@ function sendDone({ exitCode, error }) {
   }
 }
 
-module.exports = { readCell, sendDone };
+/** Sends a value in its forms: MIME type to text or base64. */
+function sendResult(bundle) {
+  send(frameTypes.result, bundle);
+}
+
+/** Says how the cell ended. */
+function sendDone({ exitCode, error }) {
+  send(frameTypes.done, {
+    exitCode,
+    error: error && {
+      ...error,
+      message: error.message.slice(0, maxTextLength),
+      traceback: error.traceback.slice(0, maxTextLength),
+    },
+  });
+}
+
+module.exports = { readCell, sendDone, sendResult };

@@ -14,15 +14,16 @@
 // the code on the stack; and what the driver left in `process` and in the
 // module cache is taken back.
 //
-// The driver stays for one thing: when an uncaught error takes the process
-// down, it tells the host about it. A cell that ends in any other way sends no
+// The driver stays for two things: it shows values, those that the code gives to
+// display() and that of its last expression; and when an uncaught error takes the
+// process down, it tells the host about it. A cell that ends in any other way sends no
 // DONE: the exit code says it all.
 
 const Module = require('node:module');
 const path = require('node:path');
 const util = require('node:util');
-const { Script } = require('node:vm');
-const { readCell, sendDone } = require('./control-socket.cjs');
+const { Script, compileFunction } = require('node:vm');
+const { readCell, sendDone, sendResult } = require('./control-socket.cjs');
 const { parse } = require('./parse.cjs');
 
 // The names that `node -e` gives to a script, to a module, and to a second
@@ -55,6 +56,33 @@ function importerIn(folder) {
   return referrer.exports;
 }
 
+// What lies below a script on the stack: by its name, a frame of `node -e`.
+const runScript = compileFunction('show(run())', ['run', 'show'], {
+  filename: '[eval]-wrapper',
+});
+
+// Loaded at the first use, which most cells have none of.
+let loadedResults;
+
+function results() {
+  if (!loadedResults) {
+    loadedResults = require('./results.cjs');
+    loadedResults.setSender(sendResult);
+    hideModules();
+  }
+  return loadedResults;
+}
+
+function defineDisplay() {
+  Object.defineProperty(globalThis, 'display', {
+    value: function display(...values) {
+      results().display(...values);
+    },
+    configurable: true,
+    writable: true,
+  });
+}
+
 function run(code) {
   const folder = process.cwd();
   const options = {
@@ -70,10 +98,15 @@ function run(code) {
       folder,
       name: moduleName,
       load: options.importModuleDynamically,
+      show: (namespace) => results().showMain(namespace.default),
     });
   } else if (cell.script) {
     process.nextTick(restoreModule);
-    process.nextTick(cell.script.runInThisContext.bind(cell.script));
+    const evaluate = cell.script.runInThisContext.bind(cell.script);
+    process.nextTick(runScript, evaluate, (value) => {
+      // Most scripts end in a call of console.log().
+      if (value !== undefined) results().showScript(cell.source, value);
+    });
   } else {
     // Throws the SyntaxError again, with nothing of the driver on the stack.
     process.nextTick(Reflect.construct, Script, [code, options]);
@@ -103,10 +136,14 @@ function blockOnWrite(name) {
   });
 }
 
-function hideDriver() {
+function hideModules() {
   for (const file of Object.keys(require.cache)) {
     if (file.startsWith(__dirname)) delete require.cache[file];
   }
+}
+
+function hideDriver() {
+  hideModules();
   module.parent?.children.splice(0);
   // What child_process.fork() hands on must not load the driver again.
   process.execArgv = [];
@@ -151,6 +188,7 @@ if (cell) {
   process.on('uncaughtExceptionMonitor', reportUncaught);
   blockOnWrite('stdout');
   blockOnWrite('stderr');
+  defineDisplay();
   run(cell.code);
   hideDriver();
 }

@@ -8,7 +8,8 @@ const Module = require('node:module');
 const path = require('node:path');
 const vm = require('node:vm');
 const { pathToFileURL } = require('node:url');
-const { withoutWarnings } = require('./parse.cjs');
+const { findLastExpression } = require('./last-expression.cjs');
+const { parsesAsModule, withoutWarnings } = require('./parse.cjs');
 
 // What `node` exits with when a module waits for what will never come.
 const unsettledExitCode = 13;
@@ -65,7 +66,8 @@ function importWithVm({ source, folder, name, load }, url) {
       .then((namespace) => wrapNamespace(namespace, specifier));
     return last;
   };
-  return cell.link(link).then(cell.evaluate.bind(cell));
+  const evaluation = cell.link(link).then(cell.evaluate.bind(cell));
+  return evaluation.then(Reflect.get.bind(null, cell, 'namespace', cell));
 }
 
 function wrapNamespace(namespace, identifier) {
@@ -95,6 +97,29 @@ function fillImportMeta(meta, { url, folder, name }) {
   meta.url = url;
 }
 
+/**
+ * Exports the value of the last expression as `default`, which is how a module
+ * gives one. Line numbers stay.
+ */
+function exportLastValue(source) {
+  const found = findLastExpression(source, parsesAsModule);
+  if (!found) return source;
+  const head = source.slice(0, found.start);
+  const exported = `${source.slice(found.start, found.end)}\n)`;
+  const rest = source.slice(found.end);
+  // Begun on the line before, if there is one, columns stay too. Where that line
+  // is a comment it does not parse.
+  const { index = head.length } = /\r?\n\s*$/.exec(head) ?? {};
+  const lead = head.slice(index);
+  for (const code of [
+    `${head.slice(0, index)};export default (${lead}${exported}${rest}`,
+    `${head}export default (${exported}${rest}`,
+  ]) {
+    if (parsesAsModule(code)) return code;
+  }
+  return source;
+}
+
 /** As `node` does for its main module, which a cell's is not. */
 function watchForUnsettled(evaluation, url) {
   let isSettled = false;
@@ -114,16 +139,19 @@ function watchForUnsettled(evaluation, url) {
 }
 
 /**
- * Starts evaluating `cell`: {source, folder, name, load}, where `load` is an
- * `import()` that resolves from `folder`.
+ * Starts evaluating `cell`: {source, folder, name, load, show}, where `load` is an
+ * `import()` that resolves from `folder`. `show` gets the last value.
  */
 function evaluateModule(cell) {
   // Brackets are not escaped: people meet this URL in stack traces.
   const url = pathToFileURL(path.join(cell.folder, '/')).href + cell.name;
+  const source = exportLastValue(cell.source);
   const evaluation = Module.registerHooks
-    ? importWithHooks(cell.source, url)
-    : importWithVm(cell, url);
-  if (evaluation) watchForUnsettled(evaluation, url);
+    ? importWithHooks(source, url)
+    : importWithVm({ ...cell, source }, url);
+  if (!evaluation) return;
+  watchForUnsettled(evaluation, url);
+  if (source !== cell.source) evaluation.then(cell.show, () => {});
 }
 
 module.exports = { evaluateModule };

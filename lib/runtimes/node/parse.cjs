@@ -108,4 +108,10 @@ function parse(source, compile) {
   return stripped === source ? cell : classify(stripped, compile);
 }
 
-module.exports = { parse, withoutWarnings };
+module.exports = {
+  findSyntaxError,
+  insideAsyncFunction,
+  parse,
+  parsesAsModule,
+  withoutWarnings,
+};
