@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* One table for C and JavaScript: lib/errors.js holds the same names with
+/* One table for C and JavaScript: lib/error-codes.js holds the same names with
  * their ERR_SANDBOX_ strings and the remedy, and a test compares the two. */
 #define GBX_ERROR_CODES(X)                                                \
   X(1, INTERNAL)     /* a bug of ours, or a message that made no sense */ \
