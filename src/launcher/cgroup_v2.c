@@ -4,13 +4,11 @@
  *
  * A cgroup either holds processes or hands controllers on to the cgroups in it
  * (the root of the machine may do both), so leaves are made where no process
- * is. Where that may be, in this order:
- *
- *   handed over  A cgroup that systemd was told to leave to Node (Delegate=),
- * or that is the root of a container. If it has processes they move into a
- * folder of it, since they can be nowhere else. asked for    A scope from the
- * service manager, for keeper and launcher alone. Node and whatever runs beside
- * it stay where they are.
+ * is. First choice is a cgroup that was handed over: one that systemd was told
+ * to leave to Node (Delegate=), or the root of a container. If it has processes
+ * they move into a folder of it, since they can be nowhere else. Second choice
+ * is a scope that the service manager is asked for, for keeper and launcher
+ * alone: Node and whatever runs beside it stay where they are.
  *
  * A cgroup that may be written to and is not handed over is left alone: the
  * manager takes controllers away there as it likes, and limits with them.
