@@ -206,6 +206,8 @@ export interface SandboxOptions {
 
   /**
    * Whether boxes may be made ahead of need. Boxes are as isolated as without.
+   * `false` is accepted, and changes nothing yet: argv and bash may still get a
+   * box that waited.
    *
    * @default true
    */

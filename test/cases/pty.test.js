@@ -37,6 +37,11 @@ function start(sandbox, command, pty = {}, options = {}) {
   return child;
 }
 
+function startBash(sandbox) {
+  const env = { PS1: '> ', TERM: 'dumb' };
+  return start(sandbox, ['bash', '--norc', '-i'], {}, { env });
+}
+
 test('0, 1 and 2 are a terminal of the wanted size, and the controlling one', async (t) => {
   const sandbox = await open(t);
   const child = sandbox.spawn(
@@ -92,14 +97,7 @@ test('TERM is what pty.term or env says', async (t) => {
 
 test('an interactive bash: prompt, echo, history of jobs, exit code', async (t) => {
   const sandbox = await open(t);
-  const bash = start(
-    sandbox,
-    ['bash', '--norc', '-i'],
-    {},
-    {
-      env: { PS1: '> ', TERM: 'dumb' },
-    },
-  );
+  const bash = startBash(sandbox);
   await bash.until(/> $/);
   bash.stdin.write('echo $((6 * 7))\n');
   await bash.until(/\n42\r\n> $/);
@@ -110,14 +108,7 @@ test('an interactive bash: prompt, echo, history of jobs, exit code', async (t) 
 
 test('Ctrl-C interrupts what runs, and the shell lives on', async (t) => {
   const sandbox = await open(t);
-  const bash = start(
-    sandbox,
-    ['bash', '--norc', '-i'],
-    {},
-    {
-      env: { PS1: '> ', TERM: 'dumb' },
-    },
-  );
+  const bash = startBash(sandbox);
   await bash.until(/> $/);
   bash.stdin.write('sleep 77\n');
   await eventually(
@@ -134,14 +125,7 @@ test('Ctrl-C interrupts what runs, and the shell lives on', async (t) => {
 
 test('job control: Ctrl-Z stops a job, bg and fg go on with it', async (t) => {
   const sandbox = await open(t);
-  const bash = start(
-    sandbox,
-    ['bash', '--norc', '-i'],
-    {},
-    {
-      env: { PS1: '> ', TERM: 'dumb' },
-    },
-  );
+  const bash = startBash(sandbox);
   await bash.until(/> $/);
   bash.stdin.write('cat\n');
   await eventually(
