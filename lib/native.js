@@ -91,7 +91,11 @@ function getEngine() {
   if (engine) return engine;
   const { native, launcher } = load();
   try {
-    engine = native.createEngine({ launcherPath: launcher });
+    engine = native.createEngine({
+      launcherPath: launcher,
+      // A file to be made, for bench/profile.js: see src/common/moments.h.
+      profilePath: process.env.GLOVEBOX_PROFILE || null,
+    });
   } catch (error) {
     throw toSandboxError(error);
   }

@@ -79,7 +79,7 @@ void Addon::Disown(Pending* pending) {
   pending_.erase(pending);
 }
 
-bool Addon::Start(Napi::Env env, const char* launcher_path,
+bool Addon::Start(Napi::Env env, const struct gbx_engine_options* options,
                   struct gbx_err* err) {
   if (!hooked_) {
     /* Hooks run in reverse order. The queue's threadsafe function has one
@@ -94,10 +94,8 @@ bool Addon::Start(Napi::Env env, const char* launcher_path,
     (void)napi_add_env_cleanup_hook(env, OnCleanup, self); /* cannot fail */
     hooked_ = true;
   }
-  struct gbx_engine_options options = {};
-  options.launcher_path = launcher_path;
-  if (gbx_engine_new(&options, &engine_, err) < 0) return false;
-  launcher_path_ = launcher_path;
+  if (gbx_engine_new(options, &engine_, err) < 0) return false;
+  launcher_path_ = options->launcher_path;
   return true;
 }
 
@@ -107,12 +105,15 @@ Napi::Value Addon::CreateEngine(const Napi::CallbackInfo& info) {
   Addon* addon = Of(env);
   struct gbx_err err = {};
   SpecReader reader(env, "createEngine");
-  const char* path = reader.StringField(info[0], "launcherPath");
-  if (addon->engine_ != nullptr && addon->launcher_path_ != path) {
+  struct gbx_engine_options options = {};
+  options.launcher_path = reader.StringField(info[0], "launcherPath");
+  options.profile_path = reader.OptionalStringField(info[0], "profilePath");
+  if (addon->engine_ != nullptr &&
+      addon->launcher_path_ != options.launcher_path) {
     reader.Fail("launcherPath", "the one that the engine runs with");
   }
   if (reader.Finish(&err) < 0 ||
-      (addon->engine_ == nullptr && !addon->Start(env, path, &err))) {
+      (addon->engine_ == nullptr && !addon->Start(env, &options, &err))) {
     ThrowError(env, err);
     return Napi::Value();
   }

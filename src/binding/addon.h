@@ -83,7 +83,8 @@ class Addon : public std::enable_shared_from_this<Addon> {
 
  private:
   static Napi::Value CreateEngine(const Napi::CallbackInfo& info);
-  bool Start(Napi::Env env, const char* launcher_path, struct gbx_err* err);
+  bool Start(Napi::Env env, const struct gbx_engine_options* options,
+             struct gbx_err* err);
   Napi::FunctionReference* ClassOf(uint64_t class_tag);
 
   EventQueue queue_;

@@ -106,7 +106,7 @@ struct gbx_msg_path {
 };
 
 /* CONFIG. Descriptors: the payload's filter, init's filter (sealed memfds of
- * struct sock_filter). */
+ * struct sock_filter); for a profile the ring of common/moments.h. */
 struct gbx_msg_config {
   struct gbx_msg_head head;
   uint32_t notify; /* the payload's kill set answers with USER_NOTIF */

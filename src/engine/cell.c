@@ -35,6 +35,7 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
       .files_truncated = run->files_truncated,
   };
   gbx__run_name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
+  gbx_moment(run->engine->moments, GBX_AT_CELL_CONCLUDED, run->id);
   if (run->events.on_cell != NULL)
     run->events.on_cell(run->data, cell->data, err,
                         err == NULL ? &result : NULL);
@@ -79,6 +80,7 @@ static void send_cell(struct gbx_run* run) {
     return;
   }
   gbx__run_poll_control(run);
+  gbx_moment(run->engine->moments, GBX_AT_CELL_SENT, run->id);
 }
 
 static void scanned_cell(struct gbx__work* work) {
@@ -126,6 +128,7 @@ static void compared_cell(struct gbx__work* work) {
 /* DONE came. The cell has what is in the pipes at this moment. */
 void gbx__cell_finish(struct gbx_run* run) {
   if (run->state == RUN_ENDED) return; /* gbx__run_conclude() reports it */
+  gbx_moment(run->engine->moments, GBX_AT_CELL_DONE, run->id);
   /* Once killed, the timer holds the patience for the run's end. */
   if (!run->killed) (void)uv_timer_stop(run->timer);
   gbx__run_poll_output(run, false);
@@ -139,6 +142,7 @@ void gbx__cell_finish(struct gbx_run* run) {
       (void)gbx__run_read_output(run, i, (size_t)waiting);
   }
   run->cell_end_ns = uv_hrtime();
+  gbx_moment(run->engine->moments, GBX_AT_CELL_DRAINED, run->id);
   if (run->cells->track_files) {
     gbx__run_start_scan(run, true, compared_cell);
     return;

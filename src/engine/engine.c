@@ -115,6 +115,7 @@ static void on_wake(uv_async_t* wake) {
 
 static void run_thread(void* argument) {
   struct gbx_engine* engine = argument;
+  (void)pthread_setname_np(pthread_self(), "glovebox"); /* to be told apart */
   /* A box that closes its stdin must not end this process, which need not
    * ignore the signal, as Node does until a listener of it was removed. */
   sigset_t broken_pipe;
@@ -138,6 +139,8 @@ static void free_engine(struct gbx_engine* engine) {
   (void)uv_loop_close(&engine->loop);
   uv_mutex_destroy(&engine->mutex);
   fd_close(&engine->client.keeper_pidfd);
+  gbx_moments_unmap(engine->moments);
+  fd_close(&engine->moments_fd);
   gbx__files_free(engine);
   free((void*)engine->payload_filter.data);
   free((void*)engine->init_filter.data);
@@ -157,6 +160,7 @@ int gbx_engine_new(const struct gbx_engine_options* options,
   engine->last_task = &engine->first_task;
   engine->last_run = &engine->runs;
   engine->next_id = 1;
+  engine->moments_fd = -1;
   gbx__client_init(&engine->client);
   int result = gbx__pool_init(&engine->pool);
   if (result != 0) {
@@ -172,11 +176,18 @@ int gbx_engine_new(const struct gbx_engine_options* options,
   (void)uv_mutex_init(&engine->mutex); /* fails for want of memory only */
   (void)uv_async_init(&engine->loop, &engine->wake, on_wake);
   engine->wake.data = engine;
-  result = uv_thread_create(&engine->thread, run_thread, engine);
+  if (options->profile_path != NULL)
+    result = gbx_moments_create(options->profile_path, &engine->moments,
+                                &engine->moments_fd, err);
+  if (result == 0) {
+    result = uv_thread_create(&engine->thread, run_thread, engine);
+    if (result != 0)
+      (void)gbx_fail(err, GBX_E_START, -result, "uv_thread_create", "engine");
+  }
   if (result != 0) {
     uv_close((uv_handle_t*)&engine->wake, NULL);
     free_engine(engine);
-    return gbx_fail(err, GBX_E_START, -result, "uv_thread_create", "engine");
+    return result;
   }
   *ret_engine = engine;
   return 0;

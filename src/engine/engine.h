@@ -48,6 +48,7 @@ struct gbx_run;
 
 struct gbx_engine_options {
   const char* launcher_path; /* absolute path of the launcher executable */
+  const char* profile_path;  /* see common/moments.h; NULL: no profile */
 };
 
 /* Starts the engine's thread. The keeper and the launcher start with the first

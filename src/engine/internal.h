@@ -11,6 +11,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "common/moments.h"
 #include "common/wire.h"
 #include "engine/changes.h"
 #include "engine/engine.h"
@@ -138,6 +139,9 @@ struct gbx_engine {
   bool filters_made;
   bool notify;
   struct gbx_bytes payload_filter, init_filter;
+
+  struct gbx_moments* moments; /* NULL: nobody asked */
+  int moments_fd;
 
   struct gbx__client client;
   struct gbx_session* sessions;

@@ -227,8 +227,9 @@ static int send_config(struct gbx_engine* engine, struct gbx_err* err) {
   struct gbx_msg_config config = {.notify = engine->notify,
                                   .leaves = engine->client.controllers != 0};
   GBX_MSG_INIT(&config, GBX_M_CONFIG, 0);
-  int fds[] = {payload_fd, init_fd};
-  int result = gbx__client_send(engine, &config.head, fds, 2);
+  int fds[] = {payload_fd, init_fd, engine->moments_fd};
+  int count = engine->moments_fd < 0 ? 2 : 3;
+  int result = gbx__client_send(engine, &config.head, fds, count);
   if (result < 0)
     return gbx_fail(err, GBX_E_START, -result, "sendmsg", "filter");
   return 0;

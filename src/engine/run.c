@@ -315,6 +315,7 @@ void gbx__run_conclude(struct gbx_run* run) {
   };
   fill_exit(run, &result);
   gbx__run_name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
+  gbx_moment(engine->moments, GBX_AT_CONCLUDED, run->id);
   run->events.on_end(run->data, failure, failure == NULL ? &result : NULL);
   gbx__run_free(run);
   gbx__disk_run_ended(session);
@@ -380,7 +381,9 @@ struct gbx_run* gbx__run_end_scan(struct gbx__work* work) {
 }
 
 static void compared_run(struct gbx__work* work) {
-  gbx__run_conclude(gbx__run_end_scan(work));
+  struct gbx_run* run = gbx__run_end_scan(work);
+  gbx_moment(run->engine->moments, GBX_AT_COMPARED, run->id);
+  gbx__run_conclude(run);
 }
 
 /* What is left in the pipe of a stream is no more than a pipe holds. */
@@ -425,6 +428,7 @@ static void end_box(struct gbx_run* run, bool is_certain) {
   if (run->control.fd >= 0)
     read_control(run, is_certain ? LAST_SHARE : LOUD_SHARE);
   gbx__control_close(&run->control);
+  gbx_moment(run->engine->moments, GBX_AT_DRAINED, run->id);
   if (run->scanning) return; /* a cell's scan goes on to conclude */
   if (ran && run->before != NULL && find_failure(run) == NULL)
     gbx__run_start_scan(run, true, compared_run);
@@ -435,6 +439,7 @@ static void end_box(struct gbx_run* run, bool is_certain) {
 static void take_end(struct gbx_run* run, const struct gbx_msg_end* end,
                      bool is_certain) {
   if (run->state == RUN_ENDED) return;
+  gbx_moment(run->engine->moments, GBX_AT_END_RECEIVED, run->id);
   run->end = *end;
   gbx_err_sanitize(&run->end.err);
   bool killed_by_us =
@@ -648,6 +653,7 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
   result = gbx__disk_box_starts(session, err);
   if (result < 0) return result;
   run->start_ns = uv_hrtime();
+  gbx_moment(run->engine->moments, GBX_AT_RUN_MADE, run->id);
   result = gbx__client_send(run->engine, &message.head, fds, count);
   if (result < 0) {
     gbx__disk_box_ended(session);
@@ -669,6 +675,7 @@ static void send_or_fail(struct gbx_run* run) {
 
 static void scanned_run(struct gbx__work* work) {
   struct gbx_run* run = gbx__run_end_scan(work);
+  gbx_moment(run->engine->moments, GBX_AT_LISTED, run->id);
   if (run->state == RUN_ENDED) {
     gbx__run_conclude(run); /* failed meanwhile */
   } else if (run->closed || run->aborted) {
@@ -727,6 +734,7 @@ void gbx__runs_release(struct gbx_engine* engine) {
 void gbx__run_started(struct gbx_run* run, int32_t pid, struct gbx_fds* fds) {
   if (run->state != RUN_STARTING) return;
   struct gbx_engine* engine = run->engine;
+  gbx_moment(engine->moments, GBX_AT_STARTED, run->id);
   run->state = RUN_RUNNING;
   run->pidfd = gbx_fds_steal(fds, 0);
   engine->starting--;

@@ -46,6 +46,7 @@ static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
     gbx__run_free(run);
     return;
   }
+  gbx_moment(engine->moments, GBX_AT_TAKEN, run->id);
   *engine->last_run = run;
   engine->last_run = &run->next;
   if (run->session->attach == ATTACHED)
@@ -156,6 +157,7 @@ int gbx_run_start(struct gbx_session* session,
   task->run = run;
   task->session_id = session->id;
   *ret_run = run;
+  gbx_moment(session->engine->moments, GBX_AT_CALLED, run->id);
   gbx__engine_post(session->engine, &task->task);
   return 0;
 }
@@ -166,6 +168,7 @@ static void perform_cell(struct gbx_engine* engine, struct gbx__task* task) {
   if (run == NULL) {
     gbx__cell_free(request->cell); /* on_end was called: that ends the cell */
   } else {
+    gbx_moment(engine->moments, GBX_AT_CELL_TAKEN, run->id);
     *run->last_cell = request->cell;
     run->last_cell = &request->cell->next;
     gbx__cell_start(run);
@@ -192,6 +195,7 @@ int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
                              .timeout_ms = timeout_ms,
                              .max_output_bytes = max_output_bytes,
                              .track_files = track_files};
+  gbx_moment(run->engine->moments, GBX_AT_CELL_CALLED, run->id);
   task->task.perform = perform_cell;
   task->run_id = run->id;
   task->cell = cell;

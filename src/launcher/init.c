@@ -36,6 +36,7 @@
 #include "launcher/mount.h"
 #include "launcher/net.h"
 #include "launcher/payload.h"
+#include "launcher/profile.h"
 #include "launcher/pty.h"
 #include "launcher/root.h"
 
@@ -317,22 +318,28 @@ void init_main(const struct box_spec* spec, int launcher) {
   if (gbx_msg_recv(launcher, &message, &fds) <= 0 ||
       message.head.type != GBX_M_GO)
     _exit(127);
+  uint32_t run = message.head.id;
+  profile_note(GBX_AT_GO_RECEIVED, run);
   if (fds.count < 1 + gbx_run_fd_count(message.go.flags)) {
     (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "GO");
     die(launcher, &err);
   }
   if ((message.go.memory_bytes != spec->limits.memory_bytes &&
        resize_scratch(message.go.memory_bytes, &err) < 0) ||
-      attach_workspace(gbx_fds_steal(&fds, 0), &err) < 0 ||
-      give_up_rights(spec, &err) < 0)
+      attach_workspace(gbx_fds_steal(&fds, 0), &err) < 0)
     die(launcher, &err);
+  profile_note(GBX_AT_ATTACHED, run);
+  if (give_up_rights(spec, &err) < 0) die(launcher, &err);
+  profile_note(GBX_AT_CONFINED, run);
   int result = gbx_msg_send(own, &message.head, fds.fd + 1, fds.count - 1);
   gbx_fds_close(&fds);
   struct gbx_msg_box_end end = {0};
   if (result < 0)
     (void)gbx_fail(&end.err, GBX_E_DIED, -result, "payload", "did not wait");
   await_exec(own, &end);
+  profile_note(GBX_AT_EXECUTED, run);
   reap_until(payload, &end);
+  profile_note(GBX_AT_ENDED, run);
   GBX_MSG_INIT(&end, GBX_M_BOX_END, 0);
   (void)gbx_msg_send(launcher, &end.head, NULL, 0); /* or our death tells */
   _exit(0);

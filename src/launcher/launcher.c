@@ -51,6 +51,7 @@
 #include "common/sys.h"
 #include "launcher/box.h"
 #include "launcher/keeper_client.h"
+#include "launcher/profile.h"
 #include "launcher/root.h"
 #include "launcher/shelf.h"
 #include "launcher/tree.h"
@@ -114,6 +115,7 @@ static void end_run(struct box* box, struct run* run,
   if (box != NULL && box->trace != NULL) tell_blocked(box);
   struct gbx_msg_end message = *end;
   GBX_MSG_INIT(&message, GBX_M_END, run->request.head.id);
+  profile_note(GBX_AT_END_MADE, message.head.id);
   tell_engine(&message.head, NULL, 0);
   gbx_fds_close(&run->fds);
   free(run);
@@ -290,6 +292,7 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   }
   cleanup_fd int tree_fd = shelf_clone(run->request.workspace, err);
   if (tree_fd < 0) return tree_fd;
+  profile_note(GBX_AT_GO_MADE, run->request.head.id);
   int result = box_go(box, run, tree_fd, err);
   if (result < 0) return result;
   struct gbx_msg_started started = {.pid = box->payload_pid};
@@ -318,6 +321,7 @@ static bool ready_box_suits(const struct box* box, const struct run* run,
 }
 
 static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
+  profile_note(GBX_AT_RUN_RECEIVED, request->head.id);
   struct gbx_err err = {0};
   struct run* run = calloc(1, sizeof *run);
   if (run == NULL) {
@@ -449,6 +453,7 @@ static void serve_box(struct box* box, enum box_source source,
 }
 
 static void finish_box(struct box* box) {
+  if (box->run != NULL) profile_note(GBX_AT_REAPED, box->run->request.head.id);
   /* What init said last may still lie in the socket; a call or an oom may be
    * waiting in its descriptor behind the death that it caused. */
   while (serve_box_socket(box))
@@ -637,6 +642,7 @@ static void configure(const struct gbx_msg_config* config,
   if (filter_settle(&launcher.payload_filter, &launcher.notify, &err) < 0)
     launcher_fail_start(&err);
   launcher.leaves = config->leaves != 0;
+  if (fds->count > 2) profile_start(fds->fd[2]);
   struct gbx_msg_head up;
   gbx_msg_head_init(&up, GBX_M_LAUNCHER_UP, sizeof up, 0);
   tell_engine(&up, NULL, 0);

@@ -16,6 +16,7 @@
 #include "common/sys.h"
 #include "launcher/caps.h"
 #include "launcher/limits.h"
+#include "launcher/profile.h"
 
 /* The two numbers a shell gives for an argv that cannot be executed. */
 #define EXIT_NOT_EXECUTABLE 126
@@ -216,6 +217,7 @@ void payload_main(const struct box_spec* spec, int init_fd, int slave_fd) {
   if (gbx_msg_recv(3, &message, &fds) <= 0 ||
       fds.count < gbx_run_fd_count(message.go.flags))
     _exit(127);
+  profile_note(GBX_AT_WORK_RECEIVED, message.head.id);
   /* Out of the way: 3 may be needed for the driver's socket. */
   int socket_fd = fcntl(3, F_DUPFD_CLOEXEC, 10);
   bool fd3 = (message.go.flags & GBX_RUN_FD3) != 0;
@@ -230,6 +232,7 @@ void payload_main(const struct box_spec* spec, int init_fd, int slave_fd) {
       place_descriptors(&fds, message.go.flags, &err) < 0 ||
       enter_cwd(program.cwd, &err) < 0)
     die(socket_fd, &err, 127);
+  profile_note(GBX_AT_EXECUTING, message.head.id);
   send_head(socket_fd, GBX_M_EXECUTING, -1);
   /* Point of no return: on success nothing of us is left. */
   int why = execute(&program);
