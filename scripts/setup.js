@@ -29,7 +29,7 @@ const machinePackages = [
 const levels = {
   build: buildPackages,
   test: testPackages,
-  bench: [...buildPackages, 'bubblewrap'],
+  bench: [...buildPackages, 'bubblewrap', 'python3-pandas'],
   vm: [...buildPackages, ...machinePackages],
   fuzz: [...buildPackages, ...fuzzPackages],
   ci: [...testPackages, ...fuzzPackages, 'clang-format'],

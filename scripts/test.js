@@ -40,9 +40,15 @@ const installedFiles = [
   'test',
 ];
 
-// These compile C, check types or make inputs up: the outcome is the same for
-// every user, and the copy has no node_modules.
-const rootPassOnly = ['test/c/', 'test/fuzz/', 'test/property/', 'test/types/'];
+// These compile C, check types, make inputs up or calculate: the outcome is the
+// same for every user, and the copy has no node_modules and no bench.
+const rootPassOnly = [
+  'test/bench/',
+  'test/c/',
+  'test/fuzz/',
+  'test/property/',
+  'test/types/',
+];
 
 function findTestFiles() {
   return fs

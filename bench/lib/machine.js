@@ -18,15 +18,15 @@ function readCgroupMode() {
   }
 }
 
-function describeMachine({ python }) {
+function describeMachine({ python, node }) {
   return {
     date: new Date().toISOString().slice(0, 10),
     cpu: os.cpus()[0]?.model ?? 'unknown',
     cores: os.availableParallelism(),
     memoryGb: Math.round(os.totalmem() / 2 ** 30),
     kernel: os.release(),
-    node: process.version,
-    python,
+    node: `${node.version} (${node.executable})`,
+    python: `${python.version} (${python.executable})`,
     bwrap: execFileSync('/usr/bin/bwrap', ['--version'], { encoding: 'utf8' })
       .trim()
       .split(' ')

@@ -10,6 +10,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { withSandbox } = require('../..');
 const { summarize, takeRounds, timeFunction } = require('./measure.js');
+const { table } = require('./tables.js');
 
 const filesInFolder = 100;
 
@@ -82,7 +83,8 @@ function formatTrees(rows) {
     'files: median (p95, n) in ms',
     ...columns.map((name) => `\`${name}\``),
   ];
-  const lines = [head, head.map(() => '---')].concat(
+  return table(
+    head,
     rows.map((row) => [
       String(row.count),
       ...columns.map((name) => {
@@ -91,7 +93,6 @@ function formatTrees(rows) {
       }),
     ]),
   );
-  return lines.map((line) => `| ${line.join(' | ')} |`).join('\n');
 }
 
-module.exports = { formatTrees, measureTrees };
+module.exports = { formatTrees, measureTrees, names };

@@ -12,6 +12,8 @@
  * engine's thread as a task. A thread is made when a job finds none idle; it
  * stays until the engine ends. */
 
+#include <pthread.h>
+
 #include "engine/internal.h"
 
 /* The next job; NULL when the pool ends. With the mutex. */
@@ -32,6 +34,7 @@ static struct gbx__work* take_job(struct gbx__pool* pool) {
 static void run_thread(void* argument) {
   struct gbx_engine* engine = argument;
   struct gbx__pool* pool = &engine->pool;
+  (void)pthread_setname_np(pthread_self(), "glovebox-worker");
   uv_mutex_lock(&pool->mutex);
   struct gbx__work* job;
   while ((job = take_job(pool)) != NULL) {
