@@ -108,6 +108,18 @@ async function countSpell({ keeper, launcher, zygotes, boxes }, idleMs) {
   return perSecond;
 }
 
+async function judgeIdle(what, state, idleMs) {
+  const perSecond = await countIdle(state, idleMs);
+  return {
+    what,
+    seconds: idleMs / 1000,
+    perSecond,
+    total: total(perSecond),
+    most: idleGoal,
+    verdict: judgeAtMost(total(perSecond), idleGoal),
+  };
+}
+
 /** `{rows, idle}`, or `{skipped}` where /proc does not show it to this user. */
 async function measureMemory({ session, idleMs }) {
   if (process.getuid() !== 0) {
@@ -123,7 +135,13 @@ async function measureMemory({ session, idleMs }) {
     await sandbox.runCode('1', { language: 'node' });
     await waitForQuiet();
     const after = tellApart(listBelow(), ours);
-    const perSecond = await countIdle(after, idleMs);
+    const idle = [await judgeIdle('a Sandbox open', after, idleMs)];
+    const kernel = await sandbox.kernel();
+    await kernel.runCode('1');
+    await waitForQuiet();
+    const withKernel = tellApart(listBelow(), ours);
+    idle.push(await judgeIdle('a kernel between cells', withKernel, idleMs));
+    await kernel.close();
 
     const bytes = { ...before, node: weigh(after).node };
     const rows = memoryGoals.map(({ id, what, most }) => {
@@ -133,13 +151,6 @@ async function measureMemory({ session, idleMs }) {
     if (before.node !== undefined) {
       rows.at(-1).verdict = 'missed: it waits before a first node call';
     }
-    const idle = {
-      seconds: idleMs / 1000,
-      perSecond,
-      total: total(perSecond),
-      most: idleGoal,
-      verdict: judgeAtMost(total(perSecond), idleGoal),
-    };
     return { rows, idle };
   });
 }

@@ -140,22 +140,16 @@ function formatMemory({ skipped, rows, idle }) {
     ]),
   );
   const wakeUps = table(
-    [
-      `context switches a second, idle for ${idle.seconds} s`,
-      'of all',
-      'goal',
-      '',
-    ],
-    [
-      [
-        Object.entries(idle.perSecond)
-          .map(([role, count]) => `${role} ${number(count)}`)
-          .join(', '),
-        number(idle.total),
-        String(idle.most),
-        mark(idle.verdict),
-      ],
-    ],
+    ['context switches a second', 'of whom', 'of all', 'goal', ''],
+    idle.map(({ what, seconds, perSecond, total, most, verdict }) => [
+      `${what}, for ${seconds} s`,
+      Object.entries(perSecond)
+        .map(([role, count]) => `${role} ${number(count)}`)
+        .join(', '),
+      number(total),
+      `≤ ${most}`,
+      mark(verdict),
+    ]),
   );
   return `${sizes}\n\n${wakeUps}`;
 }
@@ -210,11 +204,12 @@ function formatProfile(profiles) {
         us(step.meanMs),
         us(step.medianMs),
         us(step.p95Ms),
+        String(step.n),
         `${((step.meanMs * step.n * 100) / (last.meanMs * last.n)).toFixed(0)} %`,
       ]);
-      const head = ['noted in', 'step, µs', 'mean', 'median', 'p95', 'share'];
-      const title = `\`${work}\`, ${modeNames[mode]} (n=${last.n})`;
-      return `${title}\n\n${table(head, rows)}`;
+      const head = ['noted in', 'step, µs', 'mean', 'median', 'p95', 'n'];
+      const title = `\`${work}\`, ${modeNames[mode]}:`;
+      return `${title}\n\n${table([...head, 'share'], rows)}`;
     })
     .join('\n\n');
 }

@@ -33,7 +33,8 @@ extern "C" {
   X(LISTED, "engine", "files listed by a worker")                             \
   X(RUN_MADE, "engine", "pipes and exec blob made")                           \
   X(RUN_RECEIVED, "launcher", "RUN sent, launcher woken")                     \
-  X(GO_MADE, "launcher", "box chosen, workspace cloned")                      \
+  X(BOX_MADE, "launcher", "no box was ready: one made")                       \
+  X(GO_MADE, "launcher", "workspace cloned")                                  \
   X(GO_RECEIVED, "init", "GO sent, init woken")                               \
   X(ATTACHED, "init", "workspace attached")                                   \
   X(CONFINED, "init", "rights given up, filter on")                           \

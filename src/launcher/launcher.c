@@ -388,6 +388,8 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
   }
   if (box->leaf == 0) box->memory.shm_fd = gbx_fds_steal(fds, next);
   box->state = BOX_READY;
+  if (box->run != NULL)
+    profile_note(GBX_AT_BOX_MADE, box->run->request.head.id);
   if (box->run != NULL && dispatch(box, box->run, &err) < 0)
     give_up_box(box, &err);
 }

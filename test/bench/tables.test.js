@@ -78,6 +78,23 @@ test('a step has its share of all of it, also where not every call has it', () =
   const text = formatProfile([
     { work: 'x', mode: 'paced', steps: [step, whole] },
   ]);
-  assert.match(text, /\| engine \| one \| 500 \| 500 \| 500 \| 25 % \|/);
+  assert.match(text, /\| engine \| one \| 500 \| 500 \| 500 \| 1 \| 25 % \|/);
   assert.match(text, /\| all of it \| 1000 .* 100 % \|/);
+});
+
+test('each spell of idleness is told with its wake-ups and the verdict', () => {
+  const idle = {
+    what: 'asleep',
+    seconds: 5,
+    perSecond: { keeper: 0, engine: 2 },
+  };
+  const text = formatMemory({
+    rows: [{ what: 'a box', mb: 0.25, most: 0.5, verdict: 'held' }],
+    idle: [{ ...idle, total: 2, most: 0, verdict: 'missed' }],
+  });
+  assert.match(text, /\| a box \| 0.25 \| ≤ 0.5 \| held \|/);
+  assert.match(
+    text,
+    /\| asleep, for 5 s \| keeper 0, engine 2 \| 2 \| ≤ 0 \| \*\*missed\*\* \|/,
+  );
 });
