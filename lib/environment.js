@@ -35,4 +35,26 @@ function variablesOf(environment, callEnv) {
   return Array.from(merged, ([name, value]) => `${name}=${value}`);
 }
 
-module.exports = { environmentOf, variablesOf };
+// An interpreter that was started before its call has read these already.
+const readAtStart =
+  /^(?:HOME|LANG|LANGUAGE|TZ|TZDIR|NO_COLOR|FORCE_COLOR|(?:PYTHON|LC_|LD_|GLIBC_|MALLOC_|GCONV_|LOCPATH|NODE_|UV_|ICU_|SSL_|OPENSSL_).*)=/;
+
+/** What it is started with. */
+const standbyVariables = Object.entries(baseEnvironment([])).map(
+  ([name, value]) => `${name}=${value}`,
+);
+
+/**
+ * Whether a program that was started with the variables above, and got
+ * `variables` later, has seen all that it would look at only once.
+ */
+function canComeLate(variables) {
+  const differs = (list, others) =>
+    list.some((one) => readAtStart.test(one) && !others.includes(one));
+  return (
+    !differs(variables, standbyVariables) &&
+    !differs(standbyVariables, variables)
+  );
+}
+
+module.exports = { canComeLate, environmentOf, standbyVariables, variablesOf };

@@ -4,15 +4,17 @@
 // How code of each language is started: the command, and the way the code
 // takes into the box. None of them is a file that the code could see.
 
+const { standbyVariables } = require('./environment.js');
 const { invalidOption, SandboxError } = require('./errors.js');
 const {
   describe,
   isPlainString,
   maxStringBytes,
 } = require('./option-kinds.js');
-const { nodeArgv } = require('./runtimes/node/argv.js');
+const { nodeArgv, standbyArgv } = require('./runtimes/node/argv.js');
 
 const pythonDriver = '/run/glovebox/runtimes/python/driver.py';
+const joinInBox = '/run/glovebox/join.so';
 
 // A frame of the control socket is at most this long (docs/protocol.md).
 const maxFrameBytes = 64 * 2 ** 20;
@@ -50,9 +52,10 @@ function tooLong(bytes) {
   );
 }
 
-function driverCommand(argv, code) {
+function driverCommand(runtime, argv, code) {
   return {
     argv,
+    standby: runtime,
     control: true,
     cell: code === undefined ? null : cellBody(code),
     script: null,
@@ -70,6 +73,7 @@ function bashCommand(executable, code) {
   const command = fits ? code : 'eval -- "$(</dev/fd/3)" 3<&-';
   return {
     argv: [executable, '-c', '--', command, 'bash'],
+    standby: null,
     control: false,
     cell: null,
     script: fits ? null : script,
@@ -77,8 +81,9 @@ function bashCommand(executable, code) {
 }
 
 const commands = {
-  python: (executable, code) => driverCommand([executable, pythonDriver], code),
-  node: (executable, code) => driverCommand(nodeArgv(executable), code),
+  python: (executable, code) =>
+    driverCommand('python', [executable, pythonDriver], code),
+  node: (executable, code) => driverCommand('node', nodeArgv(executable), code),
   bash: bashCommand,
 };
 
@@ -100,4 +105,23 @@ function commandFor(image, language, code) {
   return commands[language](executableOf(image, language), code);
 }
 
-module.exports = { cellBody, checkCode, commandFor };
+// How an interpreter is started that waits for its call, or that forks others
+// which do.
+const standbys = [
+  ['python', 'python', (file) => [file, pythonDriver, 'standby', joinInBox]],
+  ['node', 'node', (file) => standbyArgv(file, joinInBox)],
+  ['zygote', 'python', (file) => [file, pythonDriver, 'zygote', joinInBox]],
+];
+
+/** What may wait in a ready box of this root. */
+function standbysOf(image) {
+  return standbys
+    .filter(([, language]) => image.runtimes[language].executable)
+    .map(([runtime, language, argv]) => ({
+      runtime,
+      argv: argv(image.runtimes[language].executable),
+      env: standbyVariables,
+    }));
+}
+
+module.exports = { cellBody, checkCode, commandFor, standbysOf };

@@ -13,8 +13,8 @@ const backend = require('./backend.js');
 const { restore } = require('./archive/restore.js');
 const { snapshot } = require('./archive/snapshot.js');
 const { checkArgv } = require('./argv.js');
-const { checkCode, commandFor } = require('./languages.js');
-const { environmentOf, variablesOf } = require('./environment.js');
+const { canComeLate, environmentOf, variablesOf } = require('./environment.js');
+const { checkCode, commandFor, standbysOf } = require('./languages.js');
 const { SandboxError, toSandboxError } = require('./errors.js');
 const files = require('./files.js');
 const { FileReadStream, FileWriteStream } = require('./file-streams.js');
@@ -302,6 +302,7 @@ class Sandbox {
     return {
       version: specVersion,
       entries: this.#image.entries,
+      standbys: this.#settings.warm ? standbysOf(this.#image) : [],
       workspace: this.#settings.workspace,
       tempDir: path.resolve(os.tmpdir()),
       ...nativeLimits(this.#settings),
@@ -363,6 +364,8 @@ class Sandbox {
     return {
       version: specVersion,
       ...command,
+      standby: canComeLate(settings.env) ? command.standby : null,
+      warm: settings.warm,
       env: settings.env,
       cwd: settings.cwd ?? this.#cwd,
       timeoutMs: nativeTimeout(settings.timeoutS),
@@ -381,7 +384,13 @@ class Sandbox {
 }
 
 function argvCommand(argv) {
-  return { argv: checkArgv(argv), control: false, cell: null, script: null };
+  return {
+    argv: checkArgv(argv),
+    standby: null,
+    control: false,
+    cell: null,
+    script: null,
+  };
 }
 
 module.exports = { Sandbox, openQuietly };

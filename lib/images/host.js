@@ -6,6 +6,7 @@
 const fs = require('node:fs');
 const path = require('node:path');
 const { SandboxError } = require('../errors.js');
+const { joinPath } = require('../paths.js');
 const {
   commands,
   findOnPath,
@@ -25,6 +26,7 @@ const { Tree, isWithin } = require('./tree.js');
 
 const runtimesFolder = path.join(__dirname, '..', 'runtimes');
 const runtimesInBox = '/run/glovebox/runtimes';
+const joinInBox = '/run/glovebox/join.so';
 
 const languages = Object.keys(commands);
 
@@ -54,6 +56,7 @@ async function prepareHostImage({ runtimes = {}, env = process.env } = {}) {
   addUserland(tree);
   addEtc(tree);
   tree.bind(runtimesInBox, runtimesFolder);
+  tree.bind(joinInBox, joinPath());
 
   const context = { tree, homes: findHomes(env), env };
   const found = await Promise.all(

@@ -229,6 +229,28 @@ static void ReadEntry(SpecReader* reader, napi_value value,
   }
 }
 
+/* The name of a runtime, or null for none. */
+static enum gbx_standby_runtime ReadRuntime(SpecReader* reader,
+                                            napi_value value,
+                                            const char* name) {
+  if (reader->IsNull(value)) return GBX_STANDBY_NONE;
+  const char* text = reader->String(value, name);
+  if (strcmp(text, "python") == 0) return GBX_STANDBY_PYTHON;
+  if (strcmp(text, "node") == 0) return GBX_STANDBY_NODE;
+  if (strcmp(text, "zygote") == 0) return GBX_STANDBY_ZYGOTE;
+  reader->Fail(name, "\"python\", \"node\", \"zygote\" or null");
+  return GBX_STANDBY_NONE;
+}
+
+static void ReadStandby(SpecReader* reader, napi_value value,
+                        struct gbx_standby* standby) {
+  standby->runtime =
+      ReadRuntime(reader, reader->Field(value, "runtime"), "runtime");
+  standby->argv = reader->StringList(reader->Field(value, "argv"), "argv");
+  standby->env = reader->StringList(reader->Field(value, "env"), "env");
+  if (standby->argv[0] == nullptr) reader->Fail("argv", "at least one string");
+}
+
 void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec) {
   ReadVersion(reader, value);
   napi_value entries = reader->Field(value, "entries");
@@ -240,6 +262,15 @@ void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec) {
   struct gbx_session_options* options = &spec->options;
   options->entries = spec->entries.data();
   options->entry_count = length;
+  napi_value standbys = reader->Field(value, "standbys");
+  length = reader->Length(standbys, "standbys");
+  spec->standbys.resize(length);
+  for (uint32_t i = 0; i < length; i++) {
+    ReadStandby(reader, reader->Item(standbys, i, "standbys"),
+                &spec->standbys[i]);
+  }
+  options->standbys = spec->standbys.data();
+  options->standby_count = length;
   options->workspace = reader->OptionalStringField(value, "workspace");
   options->temp_dir = reader->StringField(value, "tempDir");
   ReadLimits(reader, value, &options->limits);
@@ -284,6 +315,9 @@ void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec) {
   ReadLimits(reader, value, &options->limits);
   options->control = reader->BoolField(value, "control");
   options->kernel = reader->BoolField(value, "kernel");
+  options->standby =
+      ReadRuntime(reader, reader->Field(value, "standby"), "standby");
+  options->cold = !reader->BoolField(value, "warm");
   options->track_files = reader->BoolField(value, "trackFiles");
   options->trace = reader->BoolField(value, "trace");
   reader->OptionalDataField(value, "cell", &options->cell.data,

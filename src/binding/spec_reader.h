@@ -79,6 +79,7 @@ class SpecReader {
 
 struct SessionSpec {
   std::vector<struct gbx_entry> entries;
+  std::vector<struct gbx_standby> standbys;
   struct gbx_session_options options = {};
 };
 

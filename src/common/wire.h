@@ -15,9 +15,11 @@
  *   launcher -> engine   LAUNCHER_UP or FAILED; DONE; STARTED; BLOCKED; END
  *   launcher -> keeper   TREE, LEAF_MAKE, LEAF_SET (each answered by DONE),
  *                        LEAF_DROP
- *   init -> launcher     BOX_READY or FAILED; BOX_END
+ *   init -> launcher     [NAMESPACES]; BOX_READY or FAILED; BOX_END
  *   launcher -> init     GO; init -> payload: GO
- *   payload -> init      PAYLOAD_READY, EXECUTING, FAILED
+ *   payload -> init      PAYLOAD_READY; [WAITING]; EXECUTING, FAILED
+ *   launcher -> zygote   FORK
+ *   zygote -> launcher   WAITING; FORKED
  *
  * Both ends are built from one tree; the version catches a launcher of
  * another build. */
@@ -32,7 +34,7 @@
 #define GBX_WIRE_MAGIC   0x31584247u /* "GBX1" */
 #define GBX_WIRE_VERSION 1
 #define GBX_MSG_MAX      8192
-#define GBX_MSG_FDS      10
+#define GBX_MSG_FDS      12
 
 /* Descriptors at which a role of the launcher executable finds its sockets.
  * ENGINE: keeper and launcher each to the engine. PEER: in the keeper the
@@ -71,6 +73,10 @@ enum gbx_msg_type {
   GBX_M_PAYLOAD_READY,
   GBX_M_EXECUTING,
   GBX_M_PING, /* to the launcher: DONE, if it is there */
+  GBX_M_WAITING,
+  GBX_M_NAMESPACES,
+  GBX_M_FORK,
+  GBX_M_FORKED,
 };
 
 struct gbx_msg_head {
@@ -105,8 +111,8 @@ struct gbx_msg_path {
   char path[PATH_MAX];
 };
 
-/* CONFIG. Descriptors: the payload's filter, init's filter (sealed memfds of
- * struct sock_filter); for a profile the ring of common/moments.h. */
+/* CONFIG. Descriptors: the filters of payload, init and zygote (sealed memfds
+ * of struct sock_filter); for a profile the ring of common/moments.h. */
 struct gbx_msg_config {
   struct gbx_msg_head head;
   uint32_t notify; /* the payload's kill set answers with USER_NOTIF */
@@ -119,7 +125,10 @@ struct gbx_msg_root {
 };
 
 /* Each record is followed by target, source and data; both strings end with a
- * NUL that their length counts. */
+ * NUL that their length counts. Behind the parts of the root come its
+ * interpreters, of kind GBX_ENTRY_STANDBY: the data is an exec blob, the source
+ * one digit, enum gbx_runtime. */
+#define GBX_ENTRY_STANDBY 5
 struct gbx_wire_entry {
   uint32_t kind; /* enum gbx_entry_kind */
   uint32_t target_size;
@@ -142,6 +151,17 @@ struct gbx_msg_tree {
   uint32_t temporary;
   uint64_t dev, ino; /* workspace */
   char path[PATH_MAX];
+};
+
+/* What may wait in a ready box for its call. */
+enum gbx_runtime {
+  GBX_RUNTIME_NONE, /* a process that is about to execute something */
+  GBX_RUNTIME_PYTHON,
+  GBX_RUNTIME_NODE,
+  GBX_RUNTIMES,
+  /* Among a root's interpreters: python that forks what waits. */
+  GBX_RUNTIME_ZYGOTE = GBX_RUNTIMES,
+  GBX_STANDBYS,
 };
 
 /* 0 lifts a limit. */
@@ -186,12 +206,14 @@ enum gbx_run_flags {
   GBX_RUN_PTY = 16,    /* 0, 1 and 2 are a terminal of the box's own */
   GBX_RUN_HANDLE = 32, /* STARTED brings the payload's pidfd */
   GBX_RUN_FD4 = 64,
+  GBX_RUN_COLD = 128, /* no ready box */
 };
 struct gbx_msg_run {
   struct gbx_msg_head head;
   uint32_t root;
   uint32_t workspace;
   uint32_t flags;
+  uint32_t runtime;       /* enum gbx_runtime; what argv starts is the same */
   uint16_t columns, rows; /* with PTY */
   struct gbx_wire_limits limits;
   uint64_t file_bytes; /* RLIMIT_FSIZE; 0: leave */
@@ -219,6 +241,26 @@ struct gbx_msg_started {
 
 /* PAYLOAD_READY is a head alone. Its descriptor, if CONFIG said `notify`: the
  * listener of the payload's filter. */
+
+/* WAITING is a head alone: the interpreter of a box that was made for one is
+ * there, and executes nothing any more; head.id is its pid in its box. What it
+ * does with GO: src/join/take.h. A zygote says the same of itself. */
+
+/* NAMESPACES is a head alone: a zygote is to fork this box's payload.
+ * Descriptors: the namespaces pid, net, ipc, uts, cgroup and mnt, and the
+ * payload's socket. FORK has these and the cgroup.procs to join by. */
+#define GBX_NAMESPACES 6
+struct gbx_msg_fork {
+  struct gbx_msg_head head; /* id: the box's number, and in FORKED */
+  uint64_t pids; /* RLIMIT_NPROC, in a user namespace of its own; 0: neither */
+  uint64_t files_soft, files_hard; /* RLIMIT_NOFILE */
+  uint32_t notify;                 /* the filter has a listener */
+};
+
+struct gbx_msg_forked {
+  struct gbx_msg_head head;
+  int32_t pid; /* as the launcher numbers it, or a negative errno */
+};
 
 /* BOX_READY. Descriptors: the listener as above; the payload's pidfd; the
  * terminal's master, if the box was made with one; then the box's
@@ -308,6 +350,8 @@ union gbx_msg {
   struct gbx_msg_end end;
   struct gbx_msg_blocked blocked;
   struct gbx_msg_go go;
+  struct gbx_msg_fork fork;
+  struct gbx_msg_forked forked;
   char bytes[GBX_MSG_MAX];
 };
 

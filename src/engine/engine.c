@@ -56,9 +56,9 @@ void gbx__timer_close(uv_timer_t** timer) {
 
 /* ---- Filters ----------------------------------------------------------- */
 
-static int make_filter(bool init, bool notify, struct gbx_bytes* ret_filter,
-                       struct gbx_err* err) {
-  struct gbx__filter_options options = {.init = init, .notify = notify};
+static int make_filter(struct gbx__filter_options options,
+                       struct gbx_bytes* ret_filter, struct gbx_err* err) {
+  if (ret_filter->data != NULL) return 0; /* by a try before */
   uint8_t* program;
   size_t size;
   int result = gbx__filter_compile(&options, &program, &size, err);
@@ -70,8 +70,15 @@ static int make_filter(bool init, bool notify, struct gbx_bytes* ret_filter,
 int gbx__engine_make_filters(struct gbx_engine* engine, struct gbx_err* err) {
   if (engine->filters_made) return 0;
   engine->notify = gbx__filter_can_notify();
-  int result = make_filter(false, engine->notify, &engine->payload_filter, err);
-  if (result == 0) result = make_filter(true, false, &engine->init_filter, err);
+  int result =
+      make_filter((struct gbx__filter_options){.notify = engine->notify},
+                  &engine->payload_filter, err);
+  if (result == 0)
+    result = make_filter((struct gbx__filter_options){.init = true},
+                         &engine->init_filter, err);
+  if (result == 0)
+    result = make_filter((struct gbx__filter_options){.zygote = true},
+                         &engine->zygote_filter, err);
   engine->filters_made = result == 0;
   return result;
 }

@@ -79,6 +79,22 @@ struct gbx_entry {
   size_t size;
 };
 
+/* What may wait in a box of the root for its call, so that the call finds it
+ * started. Which of them a run can do with, gbx_run_options says. */
+enum gbx_standby_runtime {
+  GBX_STANDBY_NONE = 0, /* argv is executed */
+  GBX_STANDBY_PYTHON = 1,
+  GBX_STANDBY_NODE = 2,
+  GBX_STANDBY_ZYGOTE = 3, /* of a session: python that forks what waits */
+};
+
+/* How one is started, and that it then waits: src/join/take.h. */
+struct gbx_standby {
+  enum gbx_standby_runtime runtime;
+  const char* const* argv; /* NULL-terminated, an absolute path first */
+  const char* const* env;  /* NULL-terminated "NAME=value"; all of it */
+};
+
 /* 0 lifts a limit. */
 struct gbx_limits {
   uint64_t memory_bytes;
@@ -89,6 +105,8 @@ struct gbx_limits {
 struct gbx_session_options {
   const struct gbx_entry* entries;
   size_t entry_count;
+  const struct gbx_standby* standbys;
+  size_t standby_count;
   const char* workspace; /* absolute path, made if missing; NULL: temporary */
   const char* temp_dir;  /* absolute; where a temporary workspace is made */
   struct gbx_limits limits;
@@ -146,7 +164,11 @@ struct gbx_run_options {
    * after which the engine closes its sending side. */
   struct gbx_bytes cell;
   bool kernel; /* many cells, by gbx_run_cell */
-  bool trace;  /* results say which calls were refused; GBX_E_UNSUPPORTED */
+  /* With `control`: an interpreter that stands by may serve this run instead of
+   * argv, if one is there. It gets cwd and env when it is running already. */
+  enum gbx_standby_runtime standby;
+  bool cold;  /* no box that was made ahead of need */
+  bool trace; /* results say which calls were refused; GBX_E_UNSUPPORTED */
   /* Bytes for a sealed memfd at descriptor 3, for a script too long for argv.
    * Not together with `control`. */
   struct gbx_bytes script;

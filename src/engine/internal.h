@@ -138,7 +138,7 @@ struct gbx_engine {
 
   bool filters_made;
   bool notify;
-  struct gbx_bytes payload_filter, init_filter;
+  struct gbx_bytes payload_filter, init_filter, zygote_filter;
 
   struct gbx_moments* moments; /* NULL: nobody asked */
   int moments_fd;
@@ -382,6 +382,13 @@ int gbx__control_send(struct gbx__control* control, const void* body,
 bool gbx__control_flush(struct gbx__control* control);
 void gbx__control_close(struct gbx__control* control);
 
+/* ---- Programs ---------------------------------------------------------- */
+
+/* cwd, argv and env one after the other, as wire.h says, on the heap. Returns 0
+ * or -ENOMEM. */
+int gbx__exec_blob_make(const char* cwd, const char* const* argv,
+                        const char* const* env, struct gbx_bytes* ret_blob);
+
 /* ---- Runs -------------------------------------------------------------- */
 
 struct gbx__cell {
@@ -422,7 +429,8 @@ struct gbx_run {
   struct gbx_bytes script; /* for a memfd at descriptor 3; data NULL: none */
   uint64_t timeout_ms;
   struct gbx_limits limits;
-  bool has_control, kernel, track_files, has_input, stream;
+  bool has_control, kernel, track_files, has_input, stream, cold;
+  uint32_t runtime;               /* enum gbx_runtime */
   uint16_t pty_columns, pty_rows; /* 0: no terminal */
   struct gbx__input input;
   int payload_fd;           /* with `stream`: pidfd of the payload */

@@ -221,14 +221,16 @@ static int send_config(struct gbx_engine* engine, struct gbx_err* err) {
       "filter", engine->payload_filter.data, engine->payload_filter.size);
   cleanup_fd int init_fd = fd_sealed_memory("filter", engine->init_filter.data,
                                             engine->init_filter.size);
-  if (payload_fd < 0 || init_fd < 0)
-    return gbx_fail(err, GBX_E_START, payload_fd < 0 ? -payload_fd : -init_fd,
-                    "memfd_create", "filter");
+  cleanup_fd int zygote_fd = fd_sealed_memory(
+      "filter", engine->zygote_filter.data, engine->zygote_filter.size);
+  const int fds[] = {payload_fd, init_fd, zygote_fd, engine->moments_fd};
+  for (int i = 0; i < 3; i++)
+    if (fds[i] < 0)
+      return gbx_fail(err, GBX_E_START, -fds[i], "memfd_create", "filter");
   struct gbx_msg_config config = {.notify = engine->notify,
                                   .leaves = engine->client.controllers != 0};
   GBX_MSG_INIT(&config, GBX_M_CONFIG, 0);
-  int fds[] = {payload_fd, init_fd, engine->moments_fd};
-  int count = engine->moments_fd < 0 ? 2 : 3;
+  int count = engine->moments_fd < 0 ? 3 : 4;
   int result = gbx__client_send(engine, &config.head, fds, count);
   if (result < 0)
     return gbx_fail(err, GBX_E_START, -result, "sendmsg", "filter");

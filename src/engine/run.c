@@ -637,7 +637,9 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
                (is_terminal ? GBX_RUN_PTY : 0u) |
                (run->stream ? GBX_RUN_HANDLE : 0u) |
                (session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP) |
-               (run->trace != NULL ? GBX_RUN_TRACE : 0u),
+               (run->trace != NULL ? GBX_RUN_TRACE : 0u) |
+               (run->cold ? GBX_RUN_COLD : 0u),
+      .runtime = run->runtime,
       .columns = run->pty_columns,
       .rows = run->pty_rows,
       .limits = {run->limits.memory_bytes, run->limits.pids,

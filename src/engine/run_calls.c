@@ -55,28 +55,6 @@ static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
     gbx__session_attach(run->session);
 }
 
-/* cwd, argv and env one after the other, as payload.c reads them. */
-static int make_exec_blob(const struct gbx_run_options* options,
-                          struct gbx_bytes* ret_blob) {
-  const char* cwd = options->cwd == NULL ? "/workspace" : options->cwd;
-  struct gbx_exec_head head = {.magic = GBX_WIRE_MAGIC};
-  size_t size = sizeof head + strlen(cwd) + 1;
-  for (; options->argv[head.argc] != NULL; head.argc++)
-    size += strlen(options->argv[head.argc]) + 1;
-  for (; options->env[head.envc] != NULL; head.envc++)
-    size += strlen(options->env[head.envc]) + 1;
-  char* blob = malloc(size);
-  if (blob == NULL) return -ENOMEM;
-  memcpy(blob, &head, sizeof head);
-  char* at = stpcpy(blob + sizeof head, cwd) + 1;
-  for (uint32_t i = 0; i < head.argc; i++)
-    at = stpcpy(at, options->argv[i]) + 1;
-  for (uint32_t i = 0; i < head.envc; i++)
-    at = stpcpy(at, options->env[i]) + 1;
-  *ret_blob = (struct gbx_bytes){blob, size};
-  return 0;
-}
-
 static void perform_abort(struct gbx_engine* engine, struct gbx__task* task) {
   struct run_task* request = (struct run_task*)task;
   struct gbx_run* run = gbx__run_find(engine, request->run_id);
@@ -114,6 +92,8 @@ int gbx_run_start(struct gbx_session* session,
   run->limits = options->limits;
   run->has_control = options->control;
   run->kernel = options->kernel;
+  run->cold = options->cold;
+  run->runtime = options->control ? options->standby : GBX_RUNTIME_NONE;
   run->track_files = options->track_files;
   run->has_input = options->input;
   run->stream = options->stream;
@@ -146,7 +126,8 @@ int gbx_run_start(struct gbx_session* session,
   if (abort_task == NULL || (options->trace && run->trace == NULL) ||
       (!has_chunk &&
        (options->first_input.data != NULL || options->input_ends)) ||
-      make_exec_blob(options, &run->blob) < 0 ||
+      gbx__exec_blob_make(options->cwd == NULL ? "/workspace" : options->cwd,
+                          options->argv, options->env, &run->blob) < 0 ||
       gbx__bytes_copy(options->script, &run->script) < 0 ||
       gbx__bytes_copy(options->cell, &run->cell) < 0) {
     gbx__run_free(run);

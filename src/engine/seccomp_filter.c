@@ -280,6 +280,19 @@ static const struct argument_rule argument_rules[] = {
     RULE(ALLOW, "seccomp", BITS(1, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0)),
 };
 
+/* What entering a box takes, instead of the rules above about the same. */
+static const struct argument_rule zygote_rules[] = {
+    RULE(ALLOW, "setns", {0}),
+    RULE(ALLOW, "unshare", INT(0, CLONE_NEWUSER)),
+    RULE(ALLOW, "seccomp", {0}),
+};
+
+static bool is_zygote_matter(const char* call,
+                             const struct argument_test* tests) {
+  return strcmp(call, "setns") == 0 || strcmp(call, "seccomp") == 0 ||
+         (strcmp(call, "unshare") == 0 && tests[0].mask == CLONE_NEWUSER);
+}
+
 /* Calls that are allowed but for a few values of one argument, EPERM. */
 struct exception {
   const char* call;
@@ -321,6 +334,7 @@ struct compiler {
   scmp_filter_ctx context;
   uint32_t arch;
   uint32_t kill_action;
+  bool zygote;
   struct gbx_err* err;
 };
 
@@ -441,10 +455,11 @@ static int add_groups(const struct compiler* compiler,
         return fail(compiler, -ENAMETOOLONG, "seccomp_rule_add", next);
       memcpy(name, next, length);
       name[length] = '\0';
-      int result = add_rule(compiler, groups[i].verdict, name, NULL, 0);
-      if (result < 0) return result;
       next += length;
       next += strspn(next, " ");
+      if (compiler->zygote && is_zygote_matter(name, NULL)) continue;
+      int result = add_rule(compiler, groups[i].verdict, name, NULL, 0);
+      if (result < 0) return result;
     }
   }
   return 0;
@@ -478,6 +493,14 @@ static int add_payload_rules(const struct compiler* compiler) {
   for (size_t i = 0; i < sizeof argument_rules / sizeof argument_rules[0];
        i++) {
     const struct argument_rule* rule = &argument_rules[i];
+    if (compiler->zygote && is_zygote_matter(rule->call, rule->test)) continue;
+    result = add_rule(compiler, rule->verdict, rule->call, rule->test, 2);
+    if (result < 0) return result;
+  }
+  for (size_t i = 0;
+       compiler->zygote && i < sizeof zygote_rules / sizeof zygote_rules[0];
+       i++) {
+    const struct argument_rule* rule = &zygote_rules[i];
     result = add_rule(compiler, rule->verdict, rule->call, rule->test, 2);
     if (result < 0) return result;
   }
@@ -510,8 +533,9 @@ static int start(struct compiler* compiler,
 
   uint32_t otherwise =
       options->init ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(ENOSYS);
-  compiler->kill_action =
-      options->notify ? SCMP_ACT_NOTIFY : SCMP_ACT_KILL_PROCESS;
+  compiler->kill_action = options->zygote   ? SCMP_ACT_TRACE(0)
+                          : options->notify ? SCMP_ACT_NOTIFY
+                                            : SCMP_ACT_KILL_PROCESS;
   compiler->context = seccomp_init(otherwise);
   if (compiler->context == NULL)
     return fail(compiler, -ENOMEM, "seccomp_init", "");
@@ -570,10 +594,11 @@ static int export_program(const struct compiler* compiler,
 int gbx__filter_compile(const struct gbx__filter_options* options,
                         uint8_t** ret_program, size_t* ret_size,
                         struct gbx_err* err) {
-  cleanup_compiler struct compiler compiler = {.err = err};
-  if (options->init && options->notify)
+  cleanup_compiler struct compiler compiler = {.zygote = options->zygote,
+                                               .err = err};
+  if (options->init + options->notify + options->zygote > 1)
     return gbx_fail(err, GBX_E_INVALID, EINVAL, "seccomp filter",
-                    "init with notify");
+                    "two of init, notify and zygote");
   int result = start(&compiler, options);
   if (result < 0) return result;
   result = options->init

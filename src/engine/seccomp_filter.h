@@ -19,6 +19,12 @@ struct gbx__filter_options {
    * the program must then be loaded with SECCOMP_FILTER_FLAG_NEW_LISTENER, or
    * the kill set merely fails with ENOSYS. Not together with `init`. */
   bool notify;
+  /* For a process that forks payloads into boxes: it may enter namespaces too.
+   * Its payloads load the usual filter on top, and what that one reports to a
+   * listener or kills must not fail in this one before: of the two verdicts the
+   * stricter one counts, and TRACE, which without a tracer is ENOSYS, is the
+   * only one that forbids and is less strict than USER_NOTIF. Alone. */
+  bool zygote;
   bool init;     /* for a box's pid 1 after its set-up: a few dozen calls */
   bool network;  /* the box shares the host's network: no difference yet */
   uint32_t arch; /* SCMP_ARCH_...; 0 is the native one, others are for tests */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "join/join.h"
 
-#include <asm/unistd.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/prctl.h>
@@ -9,37 +8,9 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 
-/* From <linux/fcntl.h>, which collides with nothing but brings a lot. */
-#define AT_FDCWD  (-100)
-#define O_WRONLY  1
-#define O_CLOEXEC 02000000
+#include "join/bare.h"
 
 /* ---- Without a libc ---------------------------------------------------- */
-
-static long call(long number, long a, long b, long c, long d) {
-#if defined(__x86_64__)
-  long result;
-  register long r10 __asm__("r10") = d;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
-                   : "rcx", "r11", "memory");
-  return result;
-#elif defined(__aarch64__)
-  register long x8 __asm__("x8") = number;
-  register long x0 __asm__("x0") = a;
-  register long x1 __asm__("x1") = b;
-  register long x2 __asm__("x2") = c;
-  register long x3 __asm__("x3") = d;
-  __asm__ volatile("svc 0"
-                   : "+r"(x0)
-                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3)
-                   : "memory");
-  return x0;
-#else
-#error "no system call sequence for this architecture"
-#endif
-}
 
 /* The compiler may call it for any initialiser. */
 void* memset(void* to, int byte, unsigned long size);
@@ -51,8 +22,19 @@ void* memset(void* to, int byte, unsigned long size) {
   return to;
 }
 
+/* And this one for any copy of a struct. */
+void* memcpy(void* to, const void* from, unsigned long size);
+void* memcpy(void* to, const void* from, unsigned long size) {
+  char* at = to;
+  const char* next = from;
+  for (; size > 0; size--, at++, next++)
+    *(volatile char*)at = *next;
+  return to;
+}
+
 static long write_file(const char* path, const char* text, long size) {
-  long fd = call(__NR_openat, AT_FDCWD, (long)path, O_WRONLY | O_CLOEXEC, 0);
+  long fd = call(__NR_openat, BARE_AT_FDCWD, (long)path,
+                 BARE_O_WRONLY | BARE_O_CLOEXEC, 0);
   if (fd < 0) return fd;
   long result = call(__NR_write, fd, (long)text, size, 0);
   (void)call(__NR_close, fd, 0, 0, 0);
@@ -102,7 +84,12 @@ static long nest(void) {
 }
 
 static long bound_processes(unsigned long pids) {
-  unsigned long limit[2] = {pids, pids}; /* hard too: for good */
+  unsigned long limit[2];
+  long result = call(__NR_prlimit64, 0, RLIMIT_NPROC, 0, (long)limit);
+  if (result < 0) return result;
+  /* Hard too: for good. Only a privileged process may go above what it is. */
+  if (pids < limit[1]) limit[1] = pids;
+  limit[0] = limit[1];
   return call(__NR_prlimit64, 0, RLIMIT_NPROC, (long)limit, 0);
 }
 
@@ -155,6 +142,8 @@ __attribute__((visibility("default"))) long gbx_join(struct gbx_join* join) {
     STEP(GBX_JOIN_STEP_NPROC, bound_processes(join->pids));
   }
   STEP(GBX_JOIN_STEP_CAPS, drop_capabilities());
+  /* As a program is that was executed; its capabilities made us another. */
+  STEP(GBX_JOIN_STEP_DUMPABLE, call(__NR_prctl, PR_SET_DUMPABLE, 1, 0, 0));
   STEP(GBX_JOIN_STEP_NO_NEW_PRIVS,
        call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0));
   /* Last, since it forbids most of the above. */

@@ -30,7 +30,9 @@ enum gbx_join_namespace {
 struct gbx_join {
   uint32_t version;                          /* GBX_JOIN_VERSION */
   int32_t namespace_fd[GBX_JOIN_NAMESPACES]; /* closed by the call */
-  uint64_t pids;   /* RLIMIT_NPROC in a user namespace of its own; 0: neither */
+  /* RLIMIT_NPROC, or what it is if that is less, in a user namespace of its
+   * own; 0: neither. */
+  uint64_t pids;
   uint64_t filter; /* address of struct sock_filter[] */
   uint32_t filter_count;
   uint32_t listener;    /* 1: the filter's kill set reports to a listener */
@@ -49,6 +51,7 @@ enum gbx_join_step {
   GBX_JOIN_STEP_CAPS,
   GBX_JOIN_STEP_NO_NEW_PRIVS,
   GBX_JOIN_STEP_FILTER,
+  GBX_JOIN_STEP_DUMPABLE,
 };
 
 /* Needs CAP_SYS_ADMIN, CAP_SYS_CHROOT and CAP_SETPCAP in the user namespace

@@ -39,6 +39,23 @@ static int clone_init(struct box* box, const struct box_parts* parts,
   return 0;
 }
 
+/* The zygote's child joins the leaf that init is in. */
+static int keep_procs(struct box* box, const struct box_parts* parts,
+                      struct gbx_err* err) {
+  if (parts->folder_fd >= 0) {
+    int fd = openat(parts->folder_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+      return gbx_fail(err, GBX_E_LIMIT, errno, "open", "cgroup.procs");
+    box->procs.fd[box->procs.count++] = fd;
+  }
+  for (int i = 0; i < parts->spec.procs_count; i++) {
+    int fd = fcntl(parts->spec.procs_fd[i], F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "fcntl", "procs");
+    box->procs.fd[box->procs.count++] = fd;
+  }
+  return 0;
+}
+
 struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
   struct gbx_fds leaf_fds = *parts->leaf_fds;
   struct box* box = calloc(1, sizeof *box);
@@ -50,6 +67,8 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
   box->pidfd = box->socket_fd = box->listener_fd = box->memory.shm_fd = -1;
   box->payload_fd = box->pty_fd = -1;
   box->root = parts->root;
+  box->by_zygote = parts->spec.by_zygote;
+  box->runtime = parts->runtime;
   box->leaf = parts->leaf;
   box->limits = parts->spec.limits;
   box->has_pty = parts->spec.pty;
@@ -63,7 +82,9 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
   if (parts->spec.traced) box->trace = trace_new(parts->usual);
   int result = parts->spec.traced && box->trace == NULL
                    ? gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "trace")
-                   : clone_init(box, parts, err);
+                   : 0;
+  if (result == 0 && box->by_zygote) result = keep_procs(box, parts, err);
+  if (result == 0) result = clone_init(box, parts, err);
   gbx_fds_close(&leaf_fds); /* init is in its cgroup, or has what it needs */
   if (result < 0) {
     box_free(box);
@@ -93,6 +114,32 @@ int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err) {
   gbx_fds_close(&run->fds);
   box->state = BOX_RUNNING;
   return 0;
+}
+
+static uint64_t microseconds(const struct timeval* time) {
+  return (uint64_t)time->tv_sec * 1000000u + (uint64_t)time->tv_usec;
+}
+
+void box_payload_ended(struct box* box, const siginfo_t* info,
+                       const struct rusage* usage) {
+  uint64_t user_us = microseconds(&usage->ru_utime);
+  uint64_t system_us = microseconds(&usage->ru_stime);
+  box->payload = 0;
+  box->end.reported = 1;
+  box->end.wait_code = info->si_code;
+  box->end.wait_status = info->si_status;
+  /* As init counts it, but for processes that its payload did not wait for. */
+  box->end.usage = (struct gbx_wire_usage){
+      .cpu_us = user_us + system_us,
+      .cpu_user_us = user_us,
+      .cpu_system_us = system_us,
+      .read_bytes = (uint64_t)usage->ru_inblock * 512u,
+      .written_bytes = (uint64_t)usage->ru_oublock * 512u,
+      .max_memory_bytes = (uint64_t)usage->ru_maxrss * 1024u,
+      .has_cpu_split = true,
+      .has_io = true,
+  };
+  box_kill(box);
 }
 
 void box_kill(struct box* box) {
@@ -188,6 +235,7 @@ void box_free(struct box* box) {
   fd_close(&box->payload_fd);
   fd_close(&box->pty_fd);
   fd_close(&box->memory.shm_fd);
+  gbx_fds_close(&box->procs);
   box->trace = trace_free(box->trace);
   for (int i = 0; i < GBX_LEAF_FDS; i++)
     fd_close(&box->leaf_fd[i]);

@@ -4,8 +4,10 @@
 
 /* A box as the launcher sees it, from clone3 to its reaping. */
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "common/wire.h"
@@ -24,29 +26,35 @@ struct box;
 /* What of a box an epoll event is about. */
 enum box_source { BOX_SOCKET, BOX_LISTENER, BOX_OOM };
 struct box_watch {
-  struct box* box;
+  struct box* box; /* NULL: about a zygote */
   enum box_source source;
 };
 
 struct box {
   struct box* next;
   enum box_state state;
-  pid_t pid;                 /* init, in the launcher's pid namespace */
-  int pidfd;                 /* of init */
-  int socket_fd;             /* to init */
-  int listener_fd;           /* reports the kill set; -1 if none */
-  struct trace* trace;       /* and, if not NULL, all that is refused */
-  int payload_fd;            /* pidfd of the payload */
-  bool has_pty;              /* it was made with a terminal */
-  int pty_fd;                /* its master, until the engine has it */
-  int32_t payload_pid;       /* as the box numbers it */
+  pid_t pid;            /* init, in the launcher's pid namespace */
+  int pidfd;            /* of init */
+  int socket_fd;        /* to init */
+  int listener_fd;      /* reports the kill set; -1 if none */
+  struct trace* trace;  /* and, if not NULL, all that is refused */
+  int payload_fd;       /* pidfd of the payload */
+  bool has_pty;         /* it was made with a terminal */
+  int pty_fd;           /* its master, until the engine has it */
+  int32_t payload_pid;  /* as the box numbers it */
+  bool by_zygote;       /* so its payload is our child: */
+  pid_t payload;        /* not known yet, or reaped: 0 */
+  struct gbx_fds procs; /* cgroup.procs, for the zygote */
+  uint32_t number;
   int leaf_fd[GBX_LEAF_FDS]; /* -1 for what its leaf does not have */
   uint32_t leaf;             /* its number; 0 without a cgroup */
   uint32_t root;
+  enum gbx_runtime runtime;      /* what waits in it */
   struct gbx_wire_limits limits; /* that are in force */
 
   struct run* run;            /* waiting for this box, or running in it */
   struct watchdog_box memory; /* looked at where there is no cgroup */
+  bool dismissed;             /* nobody wants it any more */
   bool reaped;                /* freed when the events at hand are done */
 
   struct gbx_msg_end end; /* collected for the engine */
@@ -62,6 +70,7 @@ struct run {
 /* What making a box takes from the launcher. */
 struct box_parts {
   uint32_t root;
+  enum gbx_runtime runtime;
   uint32_t leaf;                  /* 0: no cgroup */
   uint32_t leaf_has;              /* as LEAF_MAKE's answer says */
   const struct gbx_fds* leaf_fds; /* as it has them */
@@ -73,6 +82,10 @@ struct box_parts {
 /* Makes a box; its init says BOX_READY or FAILED on the socket. Takes the
  * descriptors in `leaf_fds`, also on failure. Returns NULL with `err` set. */
 struct box* box_new(const struct box_parts* parts, struct gbx_err* err);
+
+/* The payload of a box that a zygote forked into was reaped. */
+void box_payload_ended(struct box* box, const siginfo_t* info,
+                       const struct rusage* usage);
 
 /* Sends GO. `tree_fd` is the workspace's tree. */
 int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err);

@@ -49,6 +49,31 @@ int caps_keep_over_exec(struct gbx_err* err) {
   return 0;
 }
 
+int caps_keep_only(uint64_t mask, struct gbx_err* err) {
+  for (int cap = 0; cap < 64; cap++) {
+    int held = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+    if (held < 0) break;
+    if ((mask >> cap & 1u) == 0 && held == 1 &&
+        prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+      return gbx_fail(err, GBX_E_SETUP, errno, "bounding set", "%d", cap);
+  }
+  if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "ambient set", "clear");
+  struct cap_words caps;
+  for (int i = 0; i < 2; i++) {
+    uint32_t word = (uint32_t)(mask >> (32 * i));
+    caps.word[i].effective = caps.word[i].permitted = word;
+    caps.word[i].inheritable = word;
+  }
+  if (cap_set(&caps) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "capset", "keep some");
+  for (int cap = 0; cap < 64; cap++)
+    if ((mask >> cap & 1u) != 0 &&
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+      return gbx_fail(err, GBX_E_SETUP, errno, "ambient capability", "%d", cap);
+  return 0;
+}
+
 int caps_drop_all(struct gbx_err* err) {
   /* The bounding set goes first: dropping from it needs CAP_SETPCAP. A number
    * that the kernel does not know ends the loop. */

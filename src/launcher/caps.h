@@ -3,6 +3,7 @@
 #define SRC_LAUNCHER_CAPS_H_
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/error.h"
 
@@ -13,6 +14,10 @@ bool caps_can_be_root(void);
 /* Makes all permitted capabilities effective again (a change of uid cleared
  * them) and ambient, so that they outlive an exec as a uid other than 0. */
 int caps_keep_over_exec(struct gbx_err* err);
+
+/* Keeps only those of a mask, which then are ambient too: what is executed has
+ * them, and nothing gives it others. */
+int caps_keep_only(uint64_t mask, struct gbx_err* err);
 
 /* Gives up every capability in every set, the bounding set included, and reads
  * back that none is left. */

@@ -5,7 +5,8 @@
  * init is a fork of the launcher, made with new pid, ipc, uts and net
  * namespaces; it never executes anything. It takes itself into the cgroup leaf
  * and the prepared root, makes what is the box's own (/proc, /tmp, home,
- * /dev/shm, loopback), forks the payload, and says BOX_READY. Then it sleeps
+ * /dev/shm, loopback), forks the payload, and says BOX_READY: in a box for an
+ * interpreter once that has executed and waits. Then it sleeps
  * until the launcher's GO, which brings the workspace and the payload's
  * descriptors. It attaches the one, gives up its own rights, hands the others
  * on, reaps until the payload has ended, reports that, and exits: with pid 1
@@ -175,22 +176,72 @@ static int send_ready(const struct box_spec* spec, int socket_fd, pid_t payload,
   return 0;
 }
 
-/* Forks the payload and waits until it is set up. Returns its pid; the
+/* It says WAITING itself, so what it says is as good as the interpreter: that
+ * of the root, which has seen no code yet. Returns its pid. */
+static pid_t await_interpreter(int payload_fd, struct gbx_err* err) {
+  union gbx_msg message;
+  struct gbx_fds fds;
+  int result = gbx_msg_recv(payload_fd, &message, &fds);
+  gbx_fds_close(&fds);
+  if (result > 0 && message.head.type == GBX_M_WAITING && message.head.id > 1)
+    return (pid_t)message.head.id;
+  if (result > 0 && message.head.type == GBX_M_FAILED) {
+    *err = message.result.err;
+    return -1;
+  }
+  return gbx_fail(err, GBX_E_DIED, ECHILD, "interpreter", "cannot wait");
+}
+
+/* What a zygote needs to fork a payload into this box. Permission to enter is
+ * the opener's. */
+static int send_namespaces(int socket_fd, int payload_fd, struct gbx_err* err) {
+  static const char* const names[GBX_NAMESPACES] = {"pid", "net",    "ipc",
+                                                    "uts", "cgroup", "mnt"};
+  struct gbx_fds fds = {0};
+  for (int i = 0; i < GBX_NAMESPACES; i++) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/self/ns/%s", names[i]);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "open", "%s", path);
+    fds.fd[fds.count++] = fd;
+  }
+  fds.fd[fds.count++] = payload_fd; /* closed with the others */
+  struct gbx_msg_head head;
+  gbx_msg_head_init(&head, GBX_M_NAMESPACES, sizeof head, 0);
+  int result = gbx_msg_send(socket_fd, &head, fds.fd, fds.count);
+  gbx_fds_close(&fds);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "NAMESPACES");
+  return 0;
+}
+
+/* Returns the payload's pid, 0 if it is yet to come. Takes `payload_fd`. */
+static pid_t fork_payload(const struct box_spec* spec, int socket_fd,
+                          int payload_fd, int* ret_master_fd,
+                          struct gbx_err* err) {
+  if (spec->by_zygote) return send_namespaces(socket_fd, payload_fd, err);
+  int slave_fd = -1;
+  if (spec->pty &&
+      pty_open(spec->columns, spec->rows, ret_master_fd, &slave_fd, err) < 0)
+    return -1;
+  pid_t pid = fork();
+  if (pid < 0) return gbx_fail(err, GBX_E_SETUP, errno, "fork", "payload");
+  if (pid == 0) payload_main(spec, payload_fd, slave_fd);
+  (void)close(payload_fd);
+  fd_close(&slave_fd); /* or the terminal's end would not show */
+  return pid;
+}
+
+/* Starts the payload and waits until it is set up. Returns its pid; the
  * listener of its filter is sent on with BOX_READY. */
 static pid_t start_payload(const struct box_spec* spec, int socket_fd,
                            int* ret_payload_fd, struct gbx_err* err) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "payload");
-  int master_fd = -1, slave_fd = -1;
-  if (spec->pty &&
-      pty_open(spec->columns, spec->rows, &master_fd, &slave_fd, err) < 0)
-    return -1;
-  pid_t pid = fork();
-  if (pid < 0) return gbx_fail(err, GBX_E_SETUP, errno, "fork", "payload");
-  if (pid == 0) payload_main(spec, pair[1], slave_fd);
-  (void)close(pair[1]);
-  fd_close(&slave_fd); /* or the terminal's end would not show */
+  int master_fd = -1;
+  pid_t pid = fork_payload(spec, socket_fd, pair[1], &master_fd, err);
+  if (pid < 0) return pid;
 
   /* From here on nothing of the payload's user may look into us: our memory
    * is a copy of the launcher's. */
@@ -209,6 +260,11 @@ static pid_t start_payload(const struct box_spec* spec, int socket_fd,
   if (fds.count > 1)
     return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "payload",
                     "sent %d descriptors", fds.count);
+  if (spec->by_zygote || spec->standby_fd >= 0) {
+    pid_t waiting = await_interpreter(pair[0], err);
+    if (waiting < 0) return waiting;
+    pid = waiting;
+  }
   result = send_ready(spec, socket_fd, pid, master_fd, &fds, err);
   if (result < 0) return result;
   *ret_payload_fd = pair[0];
@@ -268,6 +324,17 @@ static uint64_t microseconds(const struct timeval* time) {
   return (uint64_t)time->tv_sec * 1000000u + (uint64_t)time->tv_usec;
 }
 
+/* A payload that a zygote forked is the launcher's to reap, which then ends
+ * this box. Orphans are nobody's. */
+static void await_end(int launcher_fd) __attribute__((noreturn));
+static void await_end(int launcher_fd) {
+  union gbx_msg message;
+  struct gbx_fds fds;
+  while (gbx_msg_recv(launcher_fd, &message, &fds) > 0)
+    gbx_fds_close(&fds);
+  _exit(127);
+}
+
 /* Reaps orphans too, for as long as the payload lives. */
 static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
   for (;;) {
@@ -298,8 +365,9 @@ static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
 /* The launcher's other boxes, its engine and its keeper: a fork has copies of
  * all their descriptors, and as long as it has them their ends do not show. */
 static void close_foreign(const struct box_spec* spec, int socket_fd) {
-  int keep[GBX_MSG_FDS + 2] = {socket_fd, spec->root->ns_fd};
+  int keep[GBX_MSG_FDS + 3] = {socket_fd, spec->root->ns_fd};
   int count = 2;
+  if (spec->standby_fd >= 0) keep[count++] = spec->standby_fd;
   for (int i = 0; i < spec->procs_count; i++)
     keep[count++] = spec->procs_fd[i];
   if (fd_close_except(keep, count) < 0) _exit(127);
@@ -312,6 +380,10 @@ void init_main(const struct box_spec* spec, int launcher) {
   if (make_box(spec, &err) < 0) die(launcher, &err);
   pid_t payload = start_payload(spec, launcher, &own, &err);
   if (payload < 0) die(launcher, &err);
+
+  /* Before the filter, which lets nobody say so later: the kernel reaps orphans
+   * by itself. */
+  if (spec->by_zygote && signal(SIGCHLD, SIG_IGN) == SIG_ERR) _exit(127);
 
   union gbx_msg message;
   struct gbx_fds fds;
@@ -338,7 +410,8 @@ void init_main(const struct box_spec* spec, int launcher) {
     (void)gbx_fail(&end.err, GBX_E_DIED, -result, "payload", "did not wait");
   await_exec(own, &end);
   profile_note(GBX_AT_EXECUTED, run);
-  reap_until(payload, &end);
+  if (spec->by_zygote && end.err.code == GBX_OK) await_end(launcher);
+  if (!spec->by_zygote) reap_until(payload, &end);
   profile_note(GBX_AT_ENDED, run);
   GBX_MSG_INIT(&end, GBX_M_BOX_END, 0);
   (void)gbx_msg_send(launcher, &end.head, NULL, 0); /* or our death tells */

@@ -23,7 +23,7 @@
  * never waits for us.
  *
  * A run gets a ready box, or one made on demand. Ready boxes are made when
- * nothing else is to do. A box is used once.
+ * nothing else is to do: ready.c knows which. A box is used once.
  *
  * The order at the end of a box: init reports and exits; the kernel kills what
  * is left and lets us reap init; END goes to the engine; then descriptors and
@@ -51,13 +51,13 @@
 #include "common/sys.h"
 #include "launcher/box.h"
 #include "launcher/keeper_client.h"
+#include "launcher/limits.h"
 #include "launcher/profile.h"
+#include "launcher/ready.h"
 #include "launcher/root.h"
 #include "launcher/shelf.h"
 #include "launcher/tree.h"
-
-/* Ready boxes per root. A burst makes its own. */
-#define READY_BOXES 2
+#include "launcher/zygote.h"
 
 /* What ready boxes are made for: the defaults of lib/options.js. A run with
  * other limits has them changed before GO. */
@@ -68,7 +68,8 @@ struct root {
   struct root* next;
   uint32_t id;
   struct root_image image;
-  bool ready_disabled; /* making one failed; a run has to succeed first */
+  struct stock stock[GBX_RUNTIMES]; /* of ready boxes */
+  struct zygote zygote;
 };
 
 static struct {
@@ -80,11 +81,20 @@ static struct {
   bool leaves; /* the keeper can make them */
   struct filter payload_filter, init_filter;
   struct filter trace_filter; /* made for the first traced run */
+  struct filter zygote_filter;
+  uint64_t files_soft, files_hard; /* of payloads */
+  uint32_t next_box;
   struct root* roots;
   struct box* boxes;
   uint32_t next_leaf;
   int64_t next_look_ms; /* of the watchdog; 0: nothing to look at */
 } launcher = {.epoll_fd = -1, .signal_fd = -1, .next_leaf = 1};
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 /* ---- Messages --------------------------------------------------------- */
 
@@ -127,6 +137,21 @@ static void fail_run(struct run* run, const struct gbx_err* err) {
   end_run(NULL, run, &end);
 }
 
+/* ---- Events ----------------------------------------------------------- */
+
+static int watch(int fd, void* what, struct gbx_err* err) {
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+  if (epoll_ctl(launcher.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+    return gbx_fail(err, GBX_E_INTERNAL, errno, "epoll_ctl", "add");
+  return 0;
+}
+
+/* Before a close: epoll keeps an entry for as long as anybody has a copy of
+ * the descriptor, and a box that is being made has copies of all of ours. */
+static void unwatch(int fd) {
+  if (fd >= 0) (void)epoll_ctl(launcher.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 /* ---- Roots and workspaces --------------------------------------------- */
 
 static int open_root_part(const char* path, struct gbx_err* err) {
@@ -156,6 +181,8 @@ static void add_root(uint32_t id, int entries_fd) {
   if (root_prepare(entries_fd, open_root_part, &root->image, &err) < 0) {
     free(root);
   } else {
+    stock_init(root->stock);
+    zygote_init(&root->zygote);
     root->next = launcher.roots;
     launcher.roots = root;
   }
@@ -169,6 +196,10 @@ static void drop_root(uint32_t id) {
     struct root* root = *at;
     if (root->id != id) continue;
     *at = root->next;
+    unwatch(root->zygote.socket_fd);
+    if (root->zygote.state != ZYGOTE_NONE)
+      (void)kill(root->zygote.pid, SIGKILL);
+    fd_close(&root->zygote.socket_fd);
     root_image_done(&root->image);
     free(root);
     break;
@@ -184,19 +215,6 @@ static void add_workspace(struct gbx_msg_workspace* request) {
 }
 
 /* ---- Boxes ------------------------------------------------------------ */
-
-static int watch(int fd, void* what, struct gbx_err* err) {
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
-  if (epoll_ctl(launcher.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
-    return gbx_fail(err, GBX_E_INTERNAL, errno, "epoll_ctl", "add");
-  return 0;
-}
-
-/* Before a close: epoll keeps an entry for as long as anybody has a copy of
- * the descriptor, and a box that is being made has copies of all of ours. */
-static void unwatch(int fd) {
-  if (fd >= 0) (void)epoll_ctl(launcher.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-}
 
 /* Fills in what of the parts a box's leaf is. */
 static int make_leaf(struct box_parts* parts, struct gbx_fds* ret_fds,
@@ -231,15 +249,19 @@ static void give_up_box(struct box* box, const struct gbx_err* err) {
 }
 
 /* For `run`, or a ready one for whoever comes: NULL. */
-static struct box* make_box(const struct root* root, bool with_leaf,
+static struct box* make_box(const struct root* root, enum gbx_runtime runtime,
+                            bool with_leaf,
                             const struct gbx_wire_limits* limits,
                             const struct gbx_msg_run* run,
                             struct gbx_err* err) {
   uint32_t flags = run == NULL ? 0 : run->flags;
+  bool by_zygote =
+      runtime == GBX_RUNTIME_PYTHON && root->zygote.state == ZYGOTE_WAITING;
   bool traced = (flags & GBX_RUN_TRACE) != 0;
   struct gbx_fds leaf_fds = {0};
   struct box_parts parts = {
       .root = root->id,
+      .runtime = runtime,
       .leaf_fds = &leaf_fds,
       .usual = &launcher.payload_filter,
       .folder_fd = -1,
@@ -249,7 +271,9 @@ static struct box* make_box(const struct root* root, bool with_leaf,
                    traced ? &launcher.trace_filter : &launcher.payload_filter,
                .init_filter = &launcher.init_filter,
                .notify = launcher.notify,
-               .traced = traced},
+               .traced = traced,
+               .by_zygote = by_zygote,
+               .standby_fd = by_zygote ? -1 : root->image.standby_fd[runtime]},
   };
   if ((flags & GBX_RUN_PTY) != 0) {
     parts.spec.pty = true;
@@ -262,6 +286,7 @@ static struct box* make_box(const struct root* root, bool with_leaf,
     if (parts.leaf != 0) keeper_drop_leaf(parts.leaf);
     return NULL;
   }
+  box->number = ++launcher.next_box;
   box->next = launcher.boxes;
   launcher.boxes = box;
   if (watch(box->socket_fd, &box->watch[BOX_SOCKET], err) < 0 ||
@@ -307,17 +332,77 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   return 0;
 }
 
+static bool wants_leaf(const struct gbx_msg_run* run) {
+  return launcher.leaves && (run->flags & GBX_RUN_NO_CGROUP) == 0;
+}
+
 /* Without a cgroup the number of processes may only be lowered. The filter of
  * a ready box is the usual one. */
-static bool ready_box_suits(const struct box* box, const struct run* run,
-                            bool with_leaf) {
-  const struct gbx_wire_limits* wanted = &run->request.limits;
-  if ((run->request.flags & GBX_RUN_PTY) != 0) return false;
-  if (box->state != BOX_READY || box->reaped || box->end.err.code != GBX_OK ||
-      box->root != run->request.root || (box->leaf != 0) != with_leaf ||
-      (run->request.flags & GBX_RUN_TRACE) != 0)
+static bool spare_box_suits(const struct box* box,
+                            const struct gbx_msg_run* run) {
+  const uint32_t own = GBX_RUN_COLD | GBX_RUN_PTY | GBX_RUN_TRACE;
+  if ((run->flags & own) != 0 || box->run != NULL || box->reaped ||
+      box->end.err.code != GBX_OK || box->root != run->root ||
+      (box->leaf != 0) != wants_leaf(run))
     return false;
-  return with_leaf || (wanted->pids != 0 && wanted->pids <= box->limits.pids);
+  return box->leaf != 0 ||
+         (run->limits.pids != 0 && run->limits.pids <= box->limits.pids);
+}
+
+static struct box* find_spare_box(const struct gbx_msg_run* run,
+                                  enum gbx_runtime runtime,
+                                  enum box_state state) {
+  struct box* box = launcher.boxes;
+  while (box != NULL && (box->state != state || box->runtime != runtime ||
+                         !spare_box_suits(box, run)))
+    box = box->next;
+  return box;
+}
+
+/* What the box of a run that found none is made for. An interpreter that has to
+ * start is no faster for having a box of its kind. */
+static enum gbx_runtime choose_runtime(const struct root* root,
+                                       const struct gbx_msg_run* run) {
+  const uint32_t own = GBX_RUN_COLD | GBX_RUN_PTY | GBX_RUN_TRACE;
+  return run->runtime == GBX_RUNTIME_PYTHON && (run->flags & own) == 0 &&
+                 root->zygote.state == ZYGOTE_WAITING
+             ? GBX_RUNTIME_PYTHON
+             : GBX_RUNTIME_NONE;
+}
+
+/* In order of the time that they take. An interpreter that is being started
+ * will be there before a new one. */
+static struct box* choose_spare_box(const struct root* root,
+                                    const struct gbx_msg_run* run) {
+  struct box* box = find_spare_box(run, run->runtime, BOX_READY);
+  if (box == NULL && run->runtime != GBX_RUNTIME_NONE)
+    box = find_spare_box(run, run->runtime, BOX_MAKING);
+  if (box == NULL && choose_runtime(root, run) == GBX_RUNTIME_NONE)
+    box = find_spare_box(run, GBX_RUNTIME_NONE, BOX_READY);
+  return box;
+}
+
+/* Gives the run a box; `cold` one in which nothing waits. */
+static void place_run(struct root* root, struct run* run, bool cold) {
+  struct gbx_err err = {0};
+  struct box* box = cold ? NULL : choose_spare_box(root, &run->request);
+  if (box != NULL) {
+    box->run = run;
+    if (box->state == BOX_MAKING) return; /* its BOX_READY dispatches it */
+    if (dispatch(box, run, &err) == 0) return;
+    /* It died while it waited, or has used more than the run's limits allow: a
+     * new one works, or says why not. */
+    box->run = NULL;
+    give_up_box(box, &err);
+  }
+  enum gbx_runtime runtime =
+      cold ? GBX_RUNTIME_NONE : choose_runtime(root, &run->request);
+  box = make_box(root, runtime, wants_leaf(&run->request), &run->request.limits,
+                 &run->request, &err);
+  if (box == NULL)
+    fail_run(run, &err);
+  else
+    box->run = run;
 }
 
 static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
@@ -332,7 +417,7 @@ static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
   run->request = *request;
   run->fds = *fds;
   struct root* root = find_root(request->root);
-  if (root == NULL)
+  if (root == NULL || request->runtime >= GBX_RUNTIMES)
     (void)gbx_fail(&err, GBX_E_INTERNAL, EBADMSG, "run", "no such root");
   else if (fds->count < gbx_run_fd_count(request->flags))
     (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "argv and output");
@@ -344,23 +429,8 @@ static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
     fail_run(run, &err);
     return;
   }
-  bool with_leaf = launcher.leaves && (request->flags & GBX_RUN_NO_CGROUP) == 0;
-  struct box* box = launcher.boxes;
-  while (box != NULL && !ready_box_suits(box, run, with_leaf))
-    box = box->next;
-  if (box != NULL) {
-    box->run = run;
-    if (dispatch(box, run, &err) == 0) return;
-    /* It died while it waited, or has used more than the run's limits allow: a
-     * new one works, or says why not. */
-    box->run = NULL;
-    give_up_box(box, &err);
-  }
-  box = make_box(root, with_leaf, &request->limits, request, &err);
-  if (box == NULL)
-    fail_run(run, &err);
-  else
-    box->run = run; /* its BOX_READY dispatches it */
+  stock_used(&root->stock[request->runtime], now_ms());
+  place_run(root, run, false);
 }
 
 static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
@@ -390,8 +460,35 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
   box->state = BOX_READY;
   if (box->run != NULL)
     profile_note(GBX_AT_BOX_MADE, box->run->request.head.id);
+  struct root* root = find_root(box->root);
+  if (box->by_zygote && root != NULL) root->zygote.failures = 0;
   if (box->run != NULL && dispatch(box, box->run, &err) < 0)
     give_up_box(box, &err);
+}
+
+/* init has made the box. `fds`: its namespaces and its payload's socket. */
+static void fork_payload(struct box* box, struct gbx_fds* fds) {
+  struct gbx_err err = {0};
+  struct root* root = find_root(box->root);
+  struct gbx_msg_fork request = {.files_soft = launcher.files_soft,
+                                 .files_hard = launcher.files_hard,
+                                 .notify = launcher.notify};
+  /* Without a cgroup the kernel counts processes in a user namespace. */
+  if (box->leaf == 0)
+    request.pids = box->limits.pids != 0 ? box->limits.pids : UINT64_MAX;
+  GBX_MSG_INIT(&request, GBX_M_FORK, box->number);
+  bool fits = fds->count == GBX_NAMESPACES + 1 &&
+              fds->count + box->procs.count <= GBX_MSG_FDS;
+  struct gbx_fds all = *fds;
+  if (fits)
+    for (int i = 0; i < box->procs.count; i++)
+      all.fd[all.count++] = box->procs.fd[i];
+  int result = !fits || root == NULL
+                   ? gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg",
+                              "namespaces of a box")
+                   : zygote_fork(&root->zygote, &request, &all, &err);
+  gbx_fds_close(&box->procs); /* the others are the caller's */
+  if (result < 0) give_up_box(box, &err);
 }
 
 /* Returns false when there is nothing more to read. */
@@ -410,6 +507,9 @@ static bool serve_box_socket(struct box* box) {
     return false;
   }
   switch (message.head.type) {
+    case GBX_M_NAMESPACES:
+      fork_payload(box, &fds);
+      break;
     case GBX_M_BOX_READY:
       box_is_ready(box, &message.box_ready, &fds);
       break;
@@ -431,6 +531,40 @@ static bool serve_box_socket(struct box* box) {
       break;
   }
   gbx_fds_close(&fds);
+  return true;
+}
+
+/* What zygotes said: which process is whose payload. */
+static void serve_zygotes(void) {
+  struct gbx_msg_forked forked;
+  for (struct root* root = launcher.roots; root != NULL; root = root->next)
+    while (zygote_receive(&root->zygote, &forked)) {
+      struct box* box = launcher.boxes;
+      while (box != NULL &&
+             (!box->by_zygote || box->reaped || box->number != forked.head.id))
+        box = box->next;
+      if (forked.head.type == 0 || box == NULL) continue;
+      if (forked.pid > 0) {
+        box->payload = forked.pid;
+        continue;
+      }
+      struct gbx_err err = {0};
+      (void)gbx_fail(&err, GBX_E_SETUP, -forked.pid, "fork", "payload");
+      give_up_box(box, &err);
+    }
+}
+
+/* The boxes that wait for it are made in another way, or by another. */
+static bool end_zygote(pid_t pid) {
+  struct root* root = launcher.roots;
+  while (root != NULL && root->zygote.pid != pid)
+    root = root->next;
+  if (root == NULL) return false;
+  unwatch(root->zygote.socket_fd);
+  zygote_end(&root->zygote);
+  for (struct box* box = launcher.boxes; box != NULL; box = box->next)
+    if (box->root == root->id && box->by_zygote && box->state == BOX_MAKING)
+      box_kill(box);
   return true;
 }
 
@@ -475,9 +609,23 @@ static void finish_box(struct box* box) {
                    "ended in its set-up");
   struct root* root = find_root(box->root);
   /* One that ended without a run would do so again, and again. */
-  if (root != NULL) root->ready_disabled = failed || box->run == NULL;
-  if (box->run != NULL) end_run(box, box->run, &box->end);
+  if (root != NULL && box->by_zygote && box->state == BOX_MAKING)
+    root->zygote.failures++;
+  else if (root != NULL && !box->dismissed)
+    stock_ended(&root->stock[box->runtime], failed || box->run == NULL);
   box->reaped = true;
+  if (box->run == NULL) return;
+  if (root != NULL && !failed)
+    stock_resume(&root->stock[box->run->request.runtime]);
+  if (root != NULL && box->state == BOX_MAKING &&
+      box->runtime != GBX_RUNTIME_NONE) {
+    /* It is the interpreter that cannot wait for a call. */
+    struct run* run = box->run;
+    box->run = NULL;
+    place_run(root, run, true);
+  } else {
+    end_run(box, box->run, &box->end);
+  }
 }
 
 static void reap(void) {
@@ -486,12 +634,27 @@ static void reap(void) {
     continue;
   for (;;) {
     siginfo_t info = {0};
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
+    struct rusage usage;
+    /* The system call tells of usage, the C library's function does not. */
+    if (syscall(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT,
+                NULL) < 0 ||
+        info.si_pid == 0)
+      return;
+    /* Whose it is was said before it could become ours to reap. */
+    serve_zygotes();
+    if (syscall(SYS_waitid, P_PID, info.si_pid, &info, WEXITED, &usage) < 0)
       return;
     struct box* box = launcher.boxes;
-    while (box != NULL && (box->pid != info.si_pid || box->reaped))
+    while (box != NULL &&
+           ((box->pid != info.si_pid && box->payload != info.si_pid) ||
+            box->reaped))
       box = box->next;
-    if (box != NULL) finish_box(box);
+    if (box == NULL)
+      (void)end_zygote(info.si_pid); /* or it is what a box left behind */
+    else if (box->pid == info.si_pid)
+      finish_box(box);
+    else
+      box_payload_ended(box, &info, &usage);
   }
 }
 
@@ -528,10 +691,13 @@ static void cancel(uint32_t run_id) {
 
 /* ---- Ready boxes ------------------------------------------------------ */
 
-static int count_spare_boxes(const struct root* root) {
+static int count_spare_boxes(const struct root* root,
+                             enum gbx_runtime runtime) {
   int count = 0;
   for (const struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->root == root->id && box->run == NULL && !box->reaped) count++;
+    if (box->root == root->id && box->runtime == runtime && box->run == NULL &&
+        !box->reaped)
+      count++;
   return count;
 }
 
@@ -549,19 +715,70 @@ static int quiet_time(void) {
   return QUIET_MS;
 }
 
-static struct root* root_that_wants_a_box(void) {
-  struct root* root = launcher.roots;
-  while (root != NULL &&
-         (root->ready_disabled || count_spare_boxes(root) >= READY_BOXES))
-    root = root->next;
-  return root;
+/* Whether one can be made now, or the zygote for it. */
+static bool can_be_made(struct root* root, enum gbx_runtime runtime) {
+  if (runtime == GBX_RUNTIME_NONE) return true;
+  if (root->image.standby_fd[runtime] < 0) return false;
+  if (runtime != GBX_RUNTIME_PYTHON) return true;
+  bool possible = zygote_is_possible(&root->zygote, &root->image);
+  root->stock[runtime].always = possible;
+  return !possible || root->zygote.state != ZYGOTE_STARTING;
 }
 
-static void refill(struct root* root) {
+static struct root* root_that_wants_a_box(enum gbx_runtime* ret_runtime) {
+  for (struct root* root = launcher.roots; root != NULL; root = root->next)
+    for (int i = 0; i < GBX_RUNTIMES; i++) {
+      enum gbx_runtime runtime = (enum gbx_runtime)i;
+      if (!can_be_made(root, runtime)) continue;
+      int wanted = stock_wants(&root->stock[runtime]);
+      if (wanted <= count_spare_boxes(root, runtime)) continue;
+      *ret_runtime = runtime;
+      return root;
+    }
+  return NULL;
+}
+
+static void start_zygote(struct root* root) {
+  static struct box_watch zygote_watch;
   struct gbx_err err = {0};
+  const struct zygote_filters filters = {&launcher.zygote_filter,
+                                         &launcher.payload_filter};
+  if (zygote_start(&root->zygote, &root->image, &filters, &err) < 0)
+    zygote_end(&root->zygote);
+  else if (watch(root->zygote.socket_fd, &zygote_watch, &err) < 0)
+    (void)kill(root->zygote.pid, SIGKILL); /* its reaping does the rest */
+}
+
+static void refill(struct root* root, enum gbx_runtime runtime) {
+  struct gbx_err err = {0};
+  if (runtime == GBX_RUNTIME_PYTHON && root->zygote.state == ZYGOTE_NONE &&
+      zygote_is_possible(&root->zygote, &root->image)) {
+    start_zygote(root);
+    return;
+  }
   /* A failure is reported by the run that needs the box. */
-  if (make_box(root, launcher.leaves, &ready_limits, NULL, &err) == NULL)
-    root->ready_disabled = true;
+  if (make_box(root, runtime, launcher.leaves, &ready_limits, NULL, &err) ==
+      NULL)
+    stock_ended(&root->stock[runtime], true);
+}
+
+/* Ends what has waited for too long. Milliseconds until there may be more of
+ * that; -1 for never. */
+static int expire_spare_boxes(void) {
+  int64_t now = now_ms(), next = -1;
+  for (struct root* root = launcher.roots; root != NULL; root = root->next)
+    for (int i = 0; i < GBX_RUNTIMES; i++) {
+      int64_t left = stock_expire(&root->stock[i], now);
+      if (left > 0 && (next < 0 || left < next)) next = left;
+      if (left != 0) continue;
+      for (struct box* box = launcher.boxes; box != NULL; box = box->next)
+        if (box->root == root->id && (int)box->runtime == i &&
+            box->run == NULL) {
+          box->dismissed = true;
+          box_kill(box);
+        }
+    }
+  return (int)next;
 }
 
 /* ---- Boxes without a memory cgroup ------------------------------------- */
@@ -588,12 +805,6 @@ static bool look_at_memory(void) {
     box_kill(box);
   }
   return is_complete;
-}
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* Milliseconds until the next look; -1 while there is nothing to look at, and
@@ -635,8 +846,9 @@ static int map_filter(int fd, struct filter* ret_filter) {
 static void configure(const struct gbx_msg_config* config,
                       const struct gbx_fds* fds) {
   struct gbx_err err = {0};
-  if (fds->count < 2 || map_filter(fds->fd[0], &launcher.payload_filter) < 0 ||
-      map_filter(fds->fd[1], &launcher.init_filter) < 0) {
+  if (fds->count < 3 || map_filter(fds->fd[0], &launcher.payload_filter) < 0 ||
+      map_filter(fds->fd[1], &launcher.init_filter) < 0 ||
+      map_filter(fds->fd[2], &launcher.zygote_filter) < 0) {
     (void)gbx_fail(&err, GBX_E_START, EBADMSG, "config", "no filters");
     launcher_fail_start(&err);
   }
@@ -644,7 +856,9 @@ static void configure(const struct gbx_msg_config* config,
   if (filter_settle(&launcher.payload_filter, &launcher.notify, &err) < 0)
     launcher_fail_start(&err);
   launcher.leaves = config->leaves != 0;
-  if (fds->count > 2) profile_start(fds->fd[2]);
+  if (fds->count > 3) profile_start(fds->fd[3]);
+  if (limits_of_files(&launcher.files_soft, &launcher.files_hard, &err) < 0)
+    launcher_fail_start(&err);
   struct gbx_msg_head up;
   gbx_msg_head_init(&up, GBX_M_LAUNCHER_UP, sizeof up, 0);
   tell_engine(&up, NULL, 0);
@@ -700,9 +914,11 @@ static void serve(void) {
     launcher_fail_start(&err);
   int64_t quiet_since = 0; /* 0: from now on */
   while (!launcher.engine_gone) {
-    struct root* wanting = root_that_wants_a_box();
+    enum gbx_runtime wanted = GBX_RUNTIME_NONE;
+    struct root* wanting = root_that_wants_a_box(&wanted);
     int look = keep_watch();
-    int timeout = look;
+    int expiry = expire_spare_boxes();
+    int timeout = look < 0 || (expiry >= 0 && expiry < look) ? expiry : look;
     bool may_refill = false;
     if (wanting != NULL) {
       int quiet = quiet_time();
@@ -720,7 +936,7 @@ static void serve(void) {
     int count = (int)RETRY(epoll_wait(launcher.epoll_fd, events, 32, timeout));
     if (count < 0) return;
     if (count > 0 || may_refill) quiet_since = 0;
-    if (count == 0 && may_refill) refill(wanting);
+    if (count == 0 && may_refill) refill(wanting, wanted);
     for (int i = 0; i < count; i++) {
       void* mark = events[i].data.ptr;
       if (mark == &engine_mark) {
@@ -731,7 +947,10 @@ static void serve(void) {
         return; /* it speaks only when asked: this is its end */
       } else {
         const struct box_watch* box_watch = mark;
-        serve_box(box_watch->box, box_watch->source, events[i].events);
+        if (box_watch->box == NULL)
+          serve_zygotes();
+        else
+          serve_box(box_watch->box, box_watch->source, events[i].events);
       }
     }
     free_reaped();

@@ -49,7 +49,8 @@ int limits_set_fixed(struct gbx_err* err) {
   return 0;
 }
 
-int limits_set_files(struct gbx_err* err) {
+int limits_of_files(uint64_t* ret_soft, uint64_t* ret_hard,
+                    struct gbx_err* err) {
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) < 0)
     return gbx_fail(err, GBX_E_LIMIT, errno, "getrlimit", "NOFILE");
@@ -57,10 +58,18 @@ int limits_set_files(struct gbx_err* err) {
    * boxes together, has more of them on the way than the sender may have open.
    * With half of what launcher and init have, a box that keeps as many on the
    * way as it can does not keep others from starting. */
-  rlim_t hard = files.rlim_max / 2 < 4096 ? files.rlim_max / 2 : 4096;
+  *ret_hard = files.rlim_max / 2 < 4096 ? files.rlim_max / 2 : 4096;
   /* Node raised its own soft limit to the hard one; a payload that dups without
    * end must meet EMFILE before it bothers anybody. */
-  return set_limit(RLIMIT_NOFILE, "NOFILE", 1024, hard, err);
+  *ret_soft = *ret_hard < 1024 ? *ret_hard : 1024;
+  return 0;
+}
+
+int limits_set_files(struct gbx_err* err) {
+  uint64_t soft = 0, hard = 0;
+  int result = limits_of_files(&soft, &hard, err);
+  if (result < 0) return result;
+  return set_limit(RLIMIT_NOFILE, "NOFILE", soft, hard, err);
 }
 
 int limits_nest_for_pids(uint64_t pids, struct gbx_err* err) {

@@ -13,6 +13,10 @@ int limits_set_fixed(struct gbx_err* err);
  * another box could keep this process from sending them. */
 int limits_set_files(struct gbx_err* err);
 
+/* What that limit is: for a payload that is no child of ours. */
+int limits_of_files(uint64_t* ret_soft, uint64_t* ret_hard,
+                    struct gbx_err* err);
+
 /* Puts this process into a user namespace of its own, in which it has the same
  * uid, and bounds the processes there. The kernel counts them per user
  * namespace and uid (since 5.14): set before, the limit would count every

@@ -8,15 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 #include "common/fd.h"
 #include "common/sys.h"
 #include "launcher/caps.h"
 #include "launcher/limits.h"
 #include "launcher/profile.h"
+#include "launcher/program.h"
 
 /* The two numbers a shell gives for an argv that cannot be executed. */
 #define EXIT_NOT_EXECUTABLE 126
@@ -29,19 +28,6 @@ static void die(int socket_fd, const struct gbx_err* err, int exit_code) {
   GBX_MSG_INIT(&message, GBX_M_FAILED, 0);
   (void)gbx_msg_send(socket_fd, &message.head, NULL, 0); /* or our end tells */
   _exit(exit_code);
-}
-
-/* Signals as a fresh program expects them; the launcher blocked some. Not by
- * sigaction(3): it refuses 32 and 33, which the C library keeps for itself and
- * posix_spawn leaves ignored in the keeper, and so in all that comes of it. */
-static void reset_signals(void) {
-  static const uint64_t standard[4]; /* the kernel's struct: SIG_DFL, no more */
-  for (int number = 1; number <= 64; number++)
-    (void)syscall(SYS_rt_sigaction, number, standard, NULL,
-                  sizeof(uint64_t)); /* KILL, STOP: EINVAL */
-  sigset_t none;
-  (void)sigemptyset(&none);
-  (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* The terminal becomes 0, 1 and 2, and the controlling one of this session,
@@ -62,7 +48,7 @@ static int confine(const struct box_spec* spec, int slave_fd,
                    struct gbx_err* err) {
   /* Its own session: no terminal of the host can be the controlling one. */
   if (setsid() < 0) return gbx_fail(err, GBX_E_SETUP, errno, "setsid", "-");
-  reset_signals();
+  program_reset_signals();
   /* Limits before capabilities go: a hard limit may still have to be set in
    * the nested user namespace, which also gives CAP_SETPCAP for what follows.
    */
@@ -83,79 +69,6 @@ static int confine(const struct box_spec* spec, int slave_fd,
   unsigned flags = spec->notify ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
   if (spec->traced) flags |= SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
   return filter_load(spec->payload_filter, flags, err);
-}
-
-struct program {
-  const char* cwd;
-  char** argv;
-  char** envp;
-};
-
-/* Points argv and env into the mapped exec blob. The engine wrote it; it is
- * read with bounds all the same. */
-static int read_program(int blob_fd, struct program* ret_program,
-                        struct gbx_err* err) {
-  struct stat info;
-  struct gbx_exec_head head;
-  if (fstat(blob_fd, &info) < 0 || (size_t)info.st_size < sizeof head + 1)
-    return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "exec blob", "too short");
-  size_t size = (size_t)info.st_size;
-  char* map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, blob_fd, 0);
-  if (map == MAP_FAILED)
-    return gbx_fail(err, GBX_E_NO_MEMORY, errno, "mmap", "exec blob");
-  memcpy(&head, map, sizeof head);
-  size_t count = (size_t)head.argc + head.envc;
-  if (head.magic != GBX_WIRE_MAGIC || head.argc == 0 || count > size ||
-      map[size - 1] != '\0')
-    return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "exec blob", "malformed");
-  char** table = mmap(NULL, (count + 2) * sizeof(char*), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (table == MAP_FAILED)
-    return gbx_fail(err, GBX_E_NO_MEMORY, errno, "mmap", "argv");
-  char* text = map + sizeof head;
-  ret_program->cwd = text;
-  ret_program->argv = table;
-  ret_program->envp = table + head.argc + 1;
-  for (size_t i = 0; i < count; i++) {
-    text += strlen(text) + 1;
-    if (text >= map + size)
-      return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "exec blob", "cut off");
-    table[i < head.argc ? i : i + 1] = text;
-  }
-  return 0;
-}
-
-static const char* get_path(char** envp) {
-  for (; *envp != NULL; envp++)
-    if (strncmp(*envp, "PATH=", 5) == 0) return *envp + 5;
-  return "/usr/local/bin:/usr/bin:/bin";
-}
-
-/* Executes argv[0] as execvp would with the box's PATH, except that a file
- * without "#!" is an error and not a shell script. Returns the errno. */
-static int execute(const struct program* program) {
-  const char* name = program->argv[0];
-  if (strchr(name, '/') != NULL) {
-    (void)execve(name, program->argv, program->envp);
-    return errno;
-  }
-  if (name[0] == '\0') return ENOENT;
-  int seen = ENOENT; /* a file that cannot be executed beats none at all */
-  for (const char* dir = get_path(program->envp); dir != NULL;) {
-    const char* end = strchrnul(dir, ':');
-    char path[PATH_MAX];
-    int length =
-        snprintf(path, sizeof path, "%.*s/%s", (int)(end - dir), dir, name);
-    if (length > 0 && length < (int)sizeof path) {
-      (void)execve(path, program->argv, program->envp);
-      if (errno != ENOENT && errno != ENOTDIR) {
-        seen = errno;
-        if (errno != EACCES) break;
-      }
-    }
-    dir = *end == '\0' ? NULL : end + 1;
-  }
-  return seen;
 }
 
 /* 0 to 4 as RUN's flags say, from what came after the exec blob. Without a
@@ -185,17 +98,6 @@ static int place_descriptors(struct gbx_fds* fds, uint32_t flags,
   return 0;
 }
 
-/* A folder that is not below the root shows as "(unreachable)"
- * (CVE-2024-21626). */
-static int enter_cwd(const char* cwd, struct gbx_err* err) {
-  char now[PATH_MAX];
-  if (chdir(cwd) < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "chdir", "%s", cwd);
-  if (getcwd(now, sizeof now) == NULL || now[0] != '/')
-    return gbx_fail(err, GBX_E_SETUP, EACCES, "chdir", "%s lies outside", cwd);
-  return 0;
-}
-
 static void send_head(int socket_fd, enum gbx_msg_type type, int fd) {
   struct gbx_msg_head head;
   gbx_msg_head_init(&head, type, sizeof head, 0);
@@ -204,13 +106,22 @@ static void send_head(int socket_fd, enum gbx_msg_type type, int fd) {
 
 void payload_main(const struct box_spec* spec, int init_fd, int slave_fd) {
   struct gbx_err err = {0};
+  struct program program = {0};
+  /* While its descriptor is there. */
+  bool stands_by = spec->standby_fd >= 0;
+  int read = stands_by ? program_read(spec->standby_fd, &program, &err) : 0;
   /* At 3, so that everything above can be closed in one call. */
   if (dup2(init_fd, 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) < 0) _exit(127);
+  if (read < 0) die(3, &err, 127);
   int listener_fd = confine(spec, slave_fd, &err);
   if (listener_fd < 0) die(3, &err, 127);
   send_head(3, GBX_M_PAYLOAD_READY, listener_fd);
   if (listener_fd > 0) (void)close(listener_fd);
   if (limits_set_files(&err) < 0) die(3, &err, 127);
+  if (stands_by) {
+    (void)program_stand_by(&program, &err);
+    die(3, &err, 127);
+  }
 
   union gbx_msg message;
   struct gbx_fds fds;
@@ -224,18 +135,17 @@ void payload_main(const struct box_spec* spec, int init_fd, int slave_fd) {
   if (socket_fd < 0) _exit(127);
   if (!fd3) (void)close(3);
 
-  struct program program = {0};
   if ((message.go.pids != 0 && limits_lower_pids(message.go.pids, &err) < 0) ||
       (message.go.file_bytes != 0 &&
        limits_set_file_size(message.go.file_bytes, &err) < 0) ||
-      read_program(fds.fd[0], &program, &err) < 0 ||
+      program_read(fds.fd[0], &program, &err) < 0 ||
       place_descriptors(&fds, message.go.flags, &err) < 0 ||
-      enter_cwd(program.cwd, &err) < 0)
+      program_enter_cwd(&program, &err) < 0)
     die(socket_fd, &err, 127);
   profile_note(GBX_AT_EXECUTING, message.head.id);
   send_head(socket_fd, GBX_M_EXECUTING, -1);
   /* Point of no return: on success nothing of us is left. */
-  int why = execute(&program);
+  int why = program_execute(&program);
   bool missing = why == ENOENT;
   (void)gbx_fail(&err, GBX_E_EXEC, why, "execve", "%.150s", program.argv[0]);
   die(socket_fd, &err, missing ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);

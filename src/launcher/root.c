@@ -78,7 +78,22 @@ static bool read_entry(const struct plan* plan, size_t* offset,
   return true;
 }
 
-static int read_plan(int entries_fd, struct plan* plan, struct gbx_err* err) {
+/* How an interpreter is started that waits. */
+static int keep_standby(const struct entry* entry, struct root_image* image,
+                        struct gbx_err* err) {
+  int runtime = entry->source[0] - '0';
+  if (runtime <= GBX_RUNTIME_NONE || runtime >= GBX_STANDBYS)
+    return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "root", "runtime %d",
+                    runtime);
+  int fd = fd_sealed_memory("standby", entry->data, entry->size);
+  if (fd < 0) return gbx_fail(err, GBX_E_SETUP, -fd, "memfd_create", "standby");
+  fd_close(&image->standby_fd[runtime]);
+  image->standby_fd[runtime] = fd;
+  return 0;
+}
+
+static int read_plan(int entries_fd, struct plan* plan,
+                     struct root_image* image, struct gbx_err* err) {
   struct stat info;
   if (fstat(entries_fd, &info) < 0 || info.st_size <= 0)
     return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "root", "no entries");
@@ -92,10 +107,18 @@ static int read_plan(int entries_fd, struct plan* plan, struct gbx_err* err) {
   plan->entries = calloc(room + 1, sizeof *plan->entries);
   if (plan->entries == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "root");
-  for (size_t offset = 0; offset < plan->map_size; plan->count++)
-    if (!read_entry(plan, &offset, &plan->entries[plan->count]))
+  for (size_t offset = 0; offset < plan->map_size;) {
+    struct entry* entry = &plan->entries[plan->count];
+    if (!read_entry(plan, &offset, entry))
       return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "root", "entry %zu",
                       plan->count);
+    if (entry->kind != GBX_ENTRY_STANDBY) {
+      plan->count++;
+      continue;
+    }
+    int result = keep_standby(entry, image, err);
+    if (result < 0) return result;
+  }
   return 0;
 }
 
@@ -326,7 +349,9 @@ int root_prepare(int entries_fd, root_open_tree open_tree,
                  struct root_image* ret_image, struct gbx_err* err) {
   struct plan plan = {.proc_fd = -1, .device_fd = {-1, -1, -1, -1, -1}};
   *ret_image = (struct root_image){.ns_fd = -1};
-  int result = read_plan(entries_fd, &plan, err);
+  for (int i = 0; i < GBX_STANDBYS; i++)
+    ret_image->standby_fd[i] = -1;
+  int result = read_plan(entries_fd, &plan, ret_image, err);
   if (result == 0) result = list_covered(&plan, &ret_image->covered, err);
   if (result == 0) result = open_trees(&plan, open_tree, err);
   if (result == 0) result = build_in_child(&plan, err);
@@ -341,6 +366,8 @@ int root_prepare(int entries_fd, root_open_tree open_tree,
 
 void root_image_done(struct root_image* image) {
   fd_close(&image->ns_fd);
+  for (int i = 0; i < GBX_STANDBYS; i++)
+    fd_close(&image->standby_fd[i]);
   free(image->covered);
   image->covered = NULL;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/wire.h"
 
 /* Where a prepared root keeps the procfs that lets a box mount its own; empty
  * once the box has unmounted it. */
@@ -20,6 +21,9 @@ struct root_image {
   /* Targets that the box's own tmpfs mounts would hide, NUL-terminated one
    * after the other and an empty one at the end; NULL if there are none. */
   char* covered;
+  /* By enum gbx_runtime: the exec blob of an interpreter that can wait for its
+   * call, or for boxes, in a memfd; -1 if there is none. */
+  int standby_fd[GBX_STANDBYS];
 };
 
 /* Builds the root that the records in memfd `entries_fd` describe, in a mount

@@ -289,10 +289,11 @@ async function eventuallyGone(listed, deadlineMs = 3000) {
   );
 }
 
-// Per environment: keeper, launcher, and for each root two ready boxes, each an
-// init and a payload that waits. Tests open a few roots.
-const MOST_IDLE_PROCESSES = 2 + 2 * 2 * 4;
-const MOST_IDLE_LEAVES = 2 * 4;
+// Per environment: keeper, launcher, and for each root two ready boxes of each of
+// three kinds, each an
+// init and a payload that waits, and a zygote. Tests open a few roots.
+const MOST_IDLE_PROCESSES = 2 + (3 * 2 * 2 + 1) * 4;
+const MOST_IDLE_LEAVES = 3 * 2 * 4;
 
 const before = { mounts: mounts(), descriptors: 0 };
 

@@ -5,6 +5,7 @@
 // folder run in the box and must work from Node 18 on.
 
 const driverInBox = '/run/glovebox/runtimes/node/driver.cjs';
+const waitingInBox = '/run/glovebox/runtimes/node/waiting.cjs';
 
 /**
  * The argv that runs one cell, sent over descriptor 3.
@@ -29,4 +30,15 @@ function nodeArgv(executable, driver = driverInBox) {
   ];
 }
 
-module.exports = { nodeArgv };
+/** The argv of an interpreter that is started before there is a cell. */
+function standbyArgv(executable, library) {
+  const [first, ...rest] = nodeArgv(executable);
+  const load = rest.pop();
+  return [
+    first,
+    ...rest,
+    `require(${JSON.stringify(waitingInBox)})(${JSON.stringify(library)});${load}`,
+  ];
+}
+
+module.exports = { nodeArgv, standbyArgv };

@@ -34,11 +34,11 @@ MENDED = {
 }
 
 
-def serve(cell_fd, answer_fd):
+def serve(cell_fd, answer_fd, leave):
     """Run cells until no more can come, then end the interpreter.
 
-    Raises SystemExit with the last cell's exit code, so that the interpreter
-    goes the ordinary way: threads, exit handlers, buffers.
+    `leave` gets the last cell's exit code. It may be sys.exit: the interpreter
+    then goes the ordinary way: threads, exit handlers, buffers.
     """
     runner = Runner(Channel(cell_fd, answer_fd))
     exit_code = 0
@@ -48,7 +48,7 @@ def serve(cell_fd, answer_fd):
             break
         exit_code = runner.run(cell)
     runner.close()
-    raise SystemExit(exit_code)
+    leave(exit_code)
 
 
 def make_main():

@@ -3,8 +3,8 @@
 
 Theory of operation. The engine starts `python3 driver.py` in a box with a
 socket for cells at descriptor 3 and a pipe for answers at descriptor 4
-(docs/protocol.md). Code that nobody has read
-then shares this process with the driver, so the driver protects itself only
+(docs/protocol.md); or the launcher has started `python3 driver.py standby` in a
+ready box, and it has waited for the two. Code that nobody has read then shares this process with the driver, so the driver protects itself only
 against accidents: code that shadows, patches or deletes what the driver needs
 may spoil its own cell, not the next one, and never the driver's framing.
 
@@ -48,7 +48,11 @@ def load_loader():
     return loader["load"]
 
 
-serve = load_loader()("cells").serve
+load = load_loader()
+serve = load("cells").serve
 
 if __name__ == "__main__":
-    serve(3, 4)
+    if sys.argv[1:]:
+        getattr(load("waiting"), sys.argv[1])(sys.argv[2])
+        serve(3, 4, load("ending").end)
+    serve(3, 4, sys.exit)

@@ -7,8 +7,9 @@ from _frozen_importlib import BuiltinImporter, FrozenImporter
 from _frozen_importlib_external import PathFinder
 from _thread import get_ident
 
-OWN_FILES = ("awaiting", "cells", "channel", "classes", "failures", "figures",
-             "imports", "results", "sources", "spawning", "streams")
+OWN_FILES = ("awaiting", "cells", "channel", "classes", "ending", "failures",
+             "figures", "imports", "results", "sources", "spawning", "streams",
+             "waiting")
 
 # Before the driver's own import statements get another meaning.
 original_import = __import__

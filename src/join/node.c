@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The library as Node loads it: an addon with one function, take(), which
+ * returns the call's working folder and its variables, each with a NUL behind
+ * it, or null if there will be no call. */
+
+#include <node_api.h>
+#include <stddef.h>
+
+#include "common/wire.h"
+#include "join/take.h"
+
+/* Weak: other interpreters load the library too, and have none of these. */
+#define WEAK(name) extern __typeof__(name) name __attribute__((weak))
+WEAK(napi_create_function);
+WEAK(napi_create_string_utf8);
+WEAK(napi_get_null);
+WEAK(napi_set_named_property);
+WEAK(napi_throw_error);
+
+/* The exec blob without argv: the folder, then env. */
+static napi_status tell(napi_env env, const struct gbx_take* taken,
+                        napi_value* ret_value) {
+  const struct gbx_exec_head* head =
+      (const struct gbx_exec_head*)taken->ret_blob;
+  char* text = (char*)(taken->ret_blob + sizeof *head);
+  const char* end = (const char*)(taken->ret_blob + taken->ret_size);
+  char* from = text; /* behind the folder */
+  while (*from++ != '\0')
+    continue;
+  char* next = from;
+  for (uint32_t i = 0; i < head->argc && next < end; next++)
+    if (*next == '\0') i++;
+  for (; next < end; from++, next++)
+    *from = *next;
+  return napi_create_string_utf8(env, text, (size_t)(from - text), ret_value);
+}
+
+/* Where a step fails init has been told, and the process is to end: so there is
+ * no more to say than that. */
+static napi_value take(napi_env env, napi_callback_info info) {
+  (void)info;
+  struct gbx_take taken;
+  napi_value result = NULL;
+  if (gbx_take(&taken) < 0) {
+    (void)napi_throw_error(env, NULL, "the call could not be taken");
+  } else if (taken.ret_size == 0) {
+    (void)napi_get_null(env, &result);
+  } else {
+    (void)tell(env, &taken, &result);
+  }
+  return result;
+}
+
+__attribute__((visibility("default"))) napi_value napi_register_module_v1(
+    napi_env env, napi_value exports);
+napi_value napi_register_module_v1(napi_env env, napi_value exports) {
+  napi_value function = NULL;
+  if (napi_create_function(env, "take", NAPI_AUTO_LENGTH, take, NULL,
+                           &function) == napi_ok)
+    (void)napi_set_named_property(env, exports, "take", function);
+  return exports;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_JOIN_TALK_H_
+#define SRC_JOIN_TALK_H_
+
+/* Messages of common/wire.h without a libc. */
+
+#include "common/wire.h"
+
+void talk_begin(struct gbx_msg_head* head, enum gbx_msg_type type,
+                unsigned long size);
+
+/* `fd` goes along, if it is not negative. Returns 0 or a negative errno. */
+long talk_send(long socket_fd, const struct gbx_msg_head* head, int fd);
+
+/* init reports a step that failed; returns `error`. */
+long talk_fail(long socket_fd, long error, const char* step);
+
+/* One message of that type and size, with at least `fd_count` descriptors
+ * (close-on-exec). Returns 1, 0 at the end, or a negative errno. */
+long talk_receive(long socket_fd, enum gbx_msg_type type, unsigned long size,
+                  struct gbx_msg_head* ret_message, struct gbx_fds* ret_fds);
+
+#endif  // SRC_JOIN_TALK_H_

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/ready.h"
+
+/* A burst makes its own. */
+#define READY_BOXES 2
+
+/* An interpreter takes memory for as long as it waits. */
+#define IDLE_MS 30000
+
+/* An interpreter that cannot wait, for want of something in its image, never
+ * will; one that had no memory may. */
+#define FAILURES_MAX 3
+
+void stock_init(struct stock stock[GBX_RUNTIMES]) {
+  for (int i = 0; i < GBX_RUNTIMES; i++)
+    stock[i] = (struct stock){.always = i == GBX_RUNTIME_NONE,
+                              .may_give_up = i != GBX_RUNTIME_NONE};
+}
+
+void stock_used(struct stock* stock, int64_t now_ms) {
+  stock->used_ms = now_ms;
+}
+
+void stock_ended(struct stock* stock, bool failed) {
+  stock->paused = failed;
+  stock->failures = failed ? stock->failures + 1 : 0;
+}
+
+void stock_resume(struct stock* stock) {
+  stock->paused = false;
+}
+
+int stock_wants(const struct stock* stock) {
+  bool asked = stock->always || stock->used_ms != 0;
+  bool given_up = stock->may_give_up && stock->failures >= FAILURES_MAX;
+  return asked && !stock->paused && !given_up ? READY_BOXES : 0;
+}
+
+int64_t stock_expire(struct stock* stock, int64_t now_ms) {
+  if (stock->always || stock->used_ms == 0) return -1;
+  int64_t left = stock->used_ms + IDLE_MS - now_ms;
+  if (left > 0) return left;
+  stock->used_ms = 0;
+  return 0;
+}
