@@ -98,9 +98,11 @@ __attribute__((visibility("default"))) long gbx_take(struct gbx_take* take) {
   if (talk_send(socket_fd, &word, -1) < 0) return 0; /* init is gone */
   struct gbx_msg_go go;
   struct gbx_fds fds;
+  talk_rename("glovebox-ready");
   long result = talk_receive(socket_fd, GBX_M_GO, sizeof go, &go.head, &fds);
   if (result == 0) return 0;
   STEP("recvmsg", result);
+  talk_rename_back();
   STEP("recvmsg", fds.count < gbx_run_fd_count(go.flags) ? -EMFILE : 0);
   /* Out of the driver's way, and not for programs that the code starts. */
   result = call(__NR_fcntl, socket_fd, BARE_DUPFD_CLOEXEC, 10, 0);

@@ -2,6 +2,7 @@
 #include "join/talk.h"
 
 #include <errno.h>
+#include <linux/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -79,4 +80,16 @@ long talk_receive(long socket_fd, enum gbx_msg_type type, unsigned long size,
   for (; (unsigned long)ret_fds->count < count; ret_fds->count++)
     ret_fds->fd[ret_fds->count] = fds[ret_fds->count];
   return 1;
+}
+
+static char own_name[16];
+
+void talk_rename(const char* name) {
+  if (own_name[0] == '\0')
+    (void)call(__NR_prctl, PR_GET_NAME, (long)own_name, 0, 0);
+  (void)call(__NR_prctl, PR_SET_NAME, (long)name, 0, 0);
+}
+
+void talk_rename_back(void) {
+  (void)call(__NR_prctl, PR_SET_NAME, (long)own_name, 0, 0);
 }

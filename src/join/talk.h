@@ -20,4 +20,10 @@ long talk_fail(long socket_fd, long error, const char* step);
 long talk_receive(long socket_fd, enum gbx_msg_type type, unsigned long size,
                   struct gbx_msg_head* ret_message, struct gbx_fds* ret_fds);
 
+/* What `ps` calls this process while it waits, so that one who looks at the
+ * host sees what it is there for. */
+void talk_rename(const char* name);
+/* As it was before. */
+void talk_rename_back(void);
+
 #endif  // SRC_JOIN_TALK_H_

@@ -37,6 +37,7 @@ __attribute__((visibility("default"))) long gbx_zygote_wait(
     struct gbx_zygote* zygote) {
   if (filter == NULL) {
     if (map_filter() < 0) return 0;
+    talk_rename("glovebox-zygote");
     struct gbx_msg_head word;
     talk_begin(&word, GBX_M_WAITING, sizeof word);
     if (talk_send(GBX_TAKE_SOCKET, &word, -1) < 0) return 0;

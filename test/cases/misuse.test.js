@@ -8,7 +8,12 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { descendants, glovebox, open, test } = require('../helpers/harness.js');
+const {
+  busyDescendants,
+  glovebox,
+  open,
+  test,
+} = require('../helpers/harness.js');
 
 const { Sandbox, SandboxError, runCode, withSandbox } = glovebox;
 
@@ -205,8 +210,7 @@ async function openIdle(t) {
   // Boxes that are made ahead of need are there by then, or made meanwhile:
   // what must not appear is a program or an interpreter.
   const programs = () =>
-    descendants()
-      .filter(({ name }) => name !== 'launcher')
+    busyDescendants()
       .map(({ pid, name }) => `${pid} ${name}`)
       .sort();
   const before = programs();

@@ -5,7 +5,7 @@
 // and reads on its standard streams.
 
 const assert = require('node:assert/strict');
-const { descendants, open, test } = require('../helpers/harness.js');
+const { busyDescendants, open, test } = require('../helpers/harness.js');
 const { forms } = require('../helpers/forms.js');
 
 /** `callbacks` for a call, and what they got: `stdout` and `stderr`. */
@@ -160,7 +160,7 @@ for (const { name, begin } of forms) {
     assert.deepEqual(uncaught, []);
 
     // The box of a call is gone with it. A cell ends, and its Kernel lives on.
-    const left = descendants().filter((process) => process.name !== 'launcher');
+    const left = busyDescendants();
     assert.equal(left.length, name === 'by runCode' ? 0 : 1);
     assert.equal((await run('40 + 2')).results[0].text, '42');
   });

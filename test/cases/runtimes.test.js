@@ -372,10 +372,11 @@ test('interpreters that no sandbox uses any more keep no ready boxes', async () 
     const result = await glovebox.runCode('echo $BASH', options);
     assert.equal(result.stdout, `${bash}\n`);
   }
-  // Keeper and launcher, and for each of the last four roots two boxes of an
+  // Keeper and launcher, and for each of the last four roots a zygote and six
+  // boxes of an
   // init and a payload that waits.
   await eventually(
-    () => descendants().length <= 2 + 4 * 2 * 2,
+    () => descendants().length <= 2 + 4 * (3 * 2 * 2 + 1),
     () => `${descendants().length} processes`,
   );
 });

@@ -130,6 +130,12 @@ function descendants(pid = process.pid) {
   return result;
 }
 
+/** Those of them that a call has started. */
+function busyDescendants() {
+  const ours = /^(?:launcher|glovebox-(?:ready|zygote))$/;
+  return descendants().filter(({ name }) => !ours.test(name));
+}
+
 function mounts() {
   return fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
 }
@@ -308,8 +314,11 @@ nodeTest.after(async () => {
     () => descendants().length <= MOST_IDLE_PROCESSES,
     () => `processes are left: ${JSON.stringify(descendants())}`,
   );
-  const zombies = descendants().filter(({ state }) => state === 'Z');
-  assert.deepEqual(zombies, [], 'no zombie is left');
+  const zombies = () => descendants().filter(({ state }) => state === 'Z');
+  await eventually(
+    () => zombies().length === 0,
+    () => `zombies are left: ${JSON.stringify(zombies())}`,
+  );
   await eventually(
     () => descriptors().length <= before.descriptors + 2,
     () =>
@@ -367,6 +376,7 @@ const packagedPython = fs.existsSync('/usr/bin/python3')
 
 module.exports = {
   canary,
+  busyDescendants,
   descendants,
   eventually,
   eventuallyGone,
