@@ -79,6 +79,8 @@ static struct {
   bool notify;
   bool engine_gone;
   bool leaves; /* the keeper can make them */
+  bool joins;  /* boxes join theirs, instead of being made in it */
+  int64_t joined_ms;
   struct filter payload_filter, init_filter;
   struct filter trace_filter; /* made for the first traced run */
   struct filter zygote_filter;
@@ -239,6 +241,7 @@ static int make_leaf(struct box_parts* parts, struct gbx_fds* ret_fds,
   else
     for (; count < ret_fds->count; count++)
       parts->spec.procs_fd[parts->spec.procs_count++] = ret_fds->fd[count];
+  launcher.joins = parts->spec.procs_count > 0;
   return 0;
 }
 
@@ -370,13 +373,12 @@ static enum gbx_runtime choose_runtime(const struct root* root,
              : GBX_RUNTIME_NONE;
 }
 
-/* In order of the time that they take. An interpreter that is being started
- * will be there before a new one. */
+/* In order of the time that they take. A box that is being made will be there
+ * before a new one. */
 static struct box* choose_spare_box(const struct root* root,
                                     const struct gbx_msg_run* run) {
   struct box* box = find_spare_box(run, run->runtime, BOX_READY);
-  if (box == NULL && run->runtime != GBX_RUNTIME_NONE)
-    box = find_spare_box(run, run->runtime, BOX_MAKING);
+  if (box == NULL) box = find_spare_box(run, run->runtime, BOX_MAKING);
   if (box == NULL && choose_runtime(root, run) == GBX_RUNTIME_NONE)
     box = find_spare_box(run, GBX_RUNTIME_NONE, BOX_READY);
   return box;
@@ -429,7 +431,8 @@ static void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
     fail_run(run, &err);
     return;
   }
-  stock_used(&root->stock[request->runtime], now_ms());
+  bool found = find_spare_box(request, request->runtime, BOX_READY) != NULL;
+  stock_used(&root->stock[request->runtime], found, now_ms());
   place_run(root, run, false);
 }
 
@@ -458,6 +461,7 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
   }
   if (box->leaf == 0) box->memory.shm_fd = gbx_fds_steal(fds, next);
   box->state = BOX_READY;
+  launcher.joined_ms = now_ms();
   if (box->run != NULL)
     profile_note(GBX_AT_BOX_MADE, box->run->request.head.id);
   struct root* root = find_root(box->root);
@@ -704,12 +708,16 @@ static int count_spare_boxes(const struct root* root,
 /* How long nothing may happen before a ready box is made. A box that joins its
  * cgroup stops every fork, exec and exit of the machine for milliseconds (the
  * kernel waits for an RCU grace period), so it must not fall into a call: not
- * into one that runs, unless that one is long, nor into the one that follows
- * at once. */
+ * into one that runs, unless that one is long. But the kernel waits only where
+ * no box has joined just before: while calls follow one another, boxes can be
+ * made beside them. */
 #define QUIET_MS         0
 #define QUIET_RUNNING_MS 50
+#define CHEAP_JOIN_MS    8
 
 static int quiet_time(void) {
+  if (!launcher.joins || now_ms() - launcher.joined_ms < CHEAP_JOIN_MS)
+    return QUIET_MS;
   for (const struct box* box = launcher.boxes; box != NULL; box = box->next)
     if (box->run != NULL && !box->reaped) return QUIET_RUNNING_MS;
   return QUIET_MS;
@@ -762,6 +770,16 @@ static void refill(struct root* root, enum gbx_runtime runtime) {
     stock_ended(&root->stock[runtime], true);
 }
 
+static void dismiss_spare_boxes(const struct root* root,
+                                enum gbx_runtime runtime, int but) {
+  for (struct box* box = launcher.boxes; box != NULL; box = box->next)
+    if (box->root == root->id && box->runtime == runtime && box->run == NULL &&
+        !box->reaped && !box->dismissed && but-- <= 0) {
+      box->dismissed = true;
+      box_kill(box);
+    }
+}
+
 /* Ends what has waited for too long. Milliseconds until there may be more of
  * that; -1 for never. */
 static int expire_spare_boxes(void) {
@@ -770,13 +788,9 @@ static int expire_spare_boxes(void) {
     for (int i = 0; i < GBX_RUNTIMES; i++) {
       int64_t left = stock_expire(&root->stock[i], now);
       if (left > 0 && (next < 0 || left < next)) next = left;
-      if (left != 0) continue;
-      for (struct box* box = launcher.boxes; box != NULL; box = box->next)
-        if (box->root == root->id && (int)box->runtime == i &&
-            box->run == NULL) {
-          box->dismissed = true;
-          box_kill(box);
-        }
+      if (left == 0)
+        dismiss_spare_boxes(root, (enum gbx_runtime)i,
+                            stock_wants(&root->stock[i]));
     }
   return (int)next;
 }

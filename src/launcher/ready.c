@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/ready.h"
 
-/* A burst makes its own. */
+/* One for the next call, and one for the call that comes while that box is
+ * being replaced. */
 #define READY_BOXES 2
+/* After a burst that outran them. */
+#define READY_MAX 8
 
-/* An interpreter takes memory for as long as it waits. */
+/* What waits takes memory. */
 #define IDLE_MS 30000
 
 /* An interpreter that cannot wait, for want of something in its image, never
@@ -14,10 +17,14 @@
 void stock_init(struct stock stock[GBX_RUNTIMES]) {
   for (int i = 0; i < GBX_RUNTIMES; i++)
     stock[i] = (struct stock){.always = i == GBX_RUNTIME_NONE,
-                              .may_give_up = i != GBX_RUNTIME_NONE};
+                              .may_give_up = i != GBX_RUNTIME_NONE,
+                              .target = READY_BOXES};
 }
 
-void stock_used(struct stock* stock, int64_t now_ms) {
+void stock_used(struct stock* stock, bool found, int64_t now_ms) {
+  /* The first call could not find one. */
+  if (!found && stock->used_ms != 0 && stock->target < READY_MAX)
+    stock->target++;
   stock->used_ms = now_ms;
 }
 
@@ -33,13 +40,14 @@ void stock_resume(struct stock* stock) {
 int stock_wants(const struct stock* stock) {
   bool asked = stock->always || stock->used_ms != 0;
   bool given_up = stock->may_give_up && stock->failures >= FAILURES_MAX;
-  return asked && !stock->paused && !given_up ? READY_BOXES : 0;
+  return asked && !stock->paused && !given_up ? stock->target : 0;
 }
 
 int64_t stock_expire(struct stock* stock, int64_t now_ms) {
-  if (stock->always || stock->used_ms == 0) return -1;
+  if (stock->used_ms == 0) return -1;
   int64_t left = stock->used_ms + IDLE_MS - now_ms;
   if (left > 0) return left;
   stock->used_ms = 0;
+  stock->target = READY_BOXES;
   return 0;
 }

@@ -2,7 +2,8 @@
 #ifndef SRC_LAUNCHER_READY_H_
 #define SRC_LAUNCHER_READY_H_
 
-/* How many ready boxes a root is to have, of each kind. */
+/* How many ready boxes a root is to have, of each kind. It grows where calls
+ * come faster than boxes are made, and shrinks when they stop. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,13 +16,14 @@ struct stock {
   bool may_give_up;
   bool paused;     /* making one failed; a run has to succeed first */
   int failures;    /* in a row */
+  int target;      /* how many, while calls come */
   int64_t used_ms; /* when the last call asked for one; 0: none has yet */
 };
 
 void stock_init(struct stock stock[GBX_RUNTIMES]);
 
-/* A run asks for this runtime. */
-void stock_used(struct stock* stock, int64_t now_ms);
+/* A run asks for this runtime, and found none that was ready. */
+void stock_used(struct stock* stock, bool found, int64_t now_ms);
 
 /* A box of it ended, or could not be made. */
 void stock_ended(struct stock* stock, bool failed);
@@ -31,7 +33,7 @@ void stock_resume(struct stock* stock);
 /* How many should wait. */
 int stock_wants(const struct stock* stock);
 
-/* Whether those that wait are to go, since nobody has asked for long: 0, once.
+/* Whether some that wait are to go, since nobody has asked for long: 0, once.
  * Else the milliseconds until then; negative for never. */
 int64_t stock_expire(struct stock* stock, int64_t now_ms);
 

@@ -40,7 +40,8 @@ def serve(cell_fd, answer_fd, leave):
     `leave` gets the last cell's exit code. It may be sys.exit: the interpreter
     then goes the ordinary way: threads, exit handlers, buffers.
     """
-    runner = Runner(Channel(cell_fd, answer_fd))
+    runner = prepared or Runner()
+    runner.channel = Channel(cell_fd, answer_fd)
     exit_code = 0
     while True:
         cell = runner.wait_for_cell()
@@ -49,6 +50,36 @@ def serve(cell_fd, answer_fd, leave):
         exit_code = runner.run(cell)
     runner.close()
     leave(exit_code)
+
+
+prepared = None
+
+
+def prepare():
+    """Do of serve() what can be done before there is a call."""
+    global prepared
+    prepared = Runner()
+    rehearse()
+
+
+class Nowhere:
+    """A channel for a cell that nobody gave."""
+
+    def send(self, kind, body):
+        pass
+
+
+def rehearse():
+    """Run a cell of no effect.
+
+    In the zygote, so that the interpreter has learned what it learns of code by
+    running it. In a fork of it, so that memory which running a cell writes to
+    (reference counts, mostly) has been copied before there is a call.
+    """
+    prepared.channel = Nowhere()
+    prepared.run({"code": "print(end='')\n0", "name": "<rehearsal>"})
+    prepared.count = 0
+    sources.forget("<rehearsal>")
 
 
 def make_main():
@@ -71,10 +102,11 @@ def make_main():
 
 
 class Runner:
-    """Runs cells in one namespace, and answers on a channel."""
+    """Runs cells in one namespace, and answers on its channel."""
 
-    def __init__(self, channel):
-        self.channel = channel
+    channel = None
+
+    def __init__(self):
         self.main = make_main()
         self.main_thread = get_ident()
         self.count = 0

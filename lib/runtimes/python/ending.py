@@ -8,6 +8,7 @@ threads are waited for, exit handlers run, buffers are emptied, the code's
 objects are finalized, and then the C library's exit() does the same for C.
 """
 
+import atexit
 import gc
 import sys
 from os import _exit
@@ -40,7 +41,6 @@ def wind_up(exit_code):
     threading = sys.modules.get("threading")
     if threading is not None:
         ignore_failure(getattr(threading, "_shutdown", None))
-    import atexit
     ignore_failure(atexit._run_exitfuncs)
     if not flush():
         exit_code = 120

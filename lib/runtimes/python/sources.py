@@ -25,6 +25,13 @@ def remember(name, source):
         list_in(linecache, [name])
 
 
+def forget(name):
+    cells.pop(name, None)
+    linecache = sys.modules.get("linecache")
+    if linecache is not None:
+        linecache.cache.pop(name, None)
+
+
 def list_in(linecache, names):
     cache = getattr(linecache, "cache", None)
     if not isinstance(cache, dict):

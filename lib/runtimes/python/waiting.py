@@ -10,6 +10,7 @@ of which the interpreter has to know.
 import os
 import sys
 
+import cells
 import ending
 
 # What most cells need, so that no cell waits for it.
@@ -43,6 +44,7 @@ def zygote(library):
         if aim_and_fork(library, box):
             os._exit(0)
         if library.gbx_zygote_become(box) == 0:
+            cells.rehearse()
             take(library)
             return
     except BaseException:
@@ -68,6 +70,7 @@ def load(library):
     import ctypes
     for name in LOADED_BEFORE:
         __import__(name)
+    cells.prepare()
     library = ctypes.CDLL(library)
     for name in ("take", "zygote_wait", "zygote_aim", "zygote_become"):
         getattr(library, "gbx_" + name).restype = ctypes.c_long
