@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -65,7 +66,7 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
     return NULL;
   }
   box->pidfd = box->socket_fd = box->listener_fd = box->memory.shm_fd = -1;
-  box->payload_fd = box->pty_fd = -1;
+  box->payload_fd = box->pty_fd = box->mounts_fd = -1;
   box->root = parts->root;
   box->by_zygote = parts->spec.by_zygote;
   box->runtime = parts->runtime;
@@ -228,7 +229,14 @@ void box_read_usage(struct box* box) {
     usage->max_pids--;
 }
 
+void box_hold_mounts(struct box* box) {
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/%d/ns/mnt", box->pid);
+  box->mounts_fd = open(path, O_RDONLY | O_CLOEXEC); /* or it takes longer */
+}
+
 void box_free(struct box* box) {
+  fd_close(&box->mounts_fd);
   fd_close(&box->pidfd);
   fd_close(&box->socket_fd);
   fd_close(&box->listener_fd);

@@ -39,6 +39,7 @@ struct box {
   int listener_fd;      /* reports the kill set; -1 if none */
   struct trace* trace;  /* and, if not NULL, all that is refused */
   int payload_fd;       /* pidfd of the payload */
+  int mounts_fd;        /* keeps its mounts until nobody waits for their end */
   bool has_pty;         /* it was made with a terminal */
   int pty_fd;           /* its master, until the engine has it */
   int32_t payload_pid;  /* as the box numbers it */
@@ -103,6 +104,11 @@ bool box_had_oom(struct box* box);
 
 /* Reads what the cgroup counted into `box->end`. */
 void box_read_usage(struct box* box);
+
+/* Of a ready box. With the last process that is in it a mount namespace goes,
+ * and the kernel waits for that before it says that the process has ended: more
+ * than half of the time that the end of a box takes. Not if we have it open. */
+void box_hold_mounts(struct box* box);
 
 /* Closes what is open and frees it. */
 void box_free(struct box* box);

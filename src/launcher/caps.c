@@ -49,7 +49,9 @@ int caps_keep_over_exec(struct gbx_err* err) {
   return 0;
 }
 
-int caps_keep_only(uint64_t mask, struct gbx_err* err) {
+/* The bounding set goes first: dropping from it needs CAP_SETPCAP. A number
+ * that the kernel does not know ends the loop. */
+static int bound_to(uint64_t mask, struct gbx_err* err) {
   for (int cap = 0; cap < 64; cap++) {
     int held = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
     if (held < 0) break;
@@ -57,6 +59,12 @@ int caps_keep_only(uint64_t mask, struct gbx_err* err) {
         prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
       return gbx_fail(err, GBX_E_SETUP, errno, "bounding set", "%d", cap);
   }
+  return 0;
+}
+
+int caps_keep_only(uint64_t mask, struct gbx_err* err) {
+  int result = bound_to(mask, err);
+  if (result < 0) return result;
   if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "ambient set", "clear");
   struct cap_words caps;
@@ -74,22 +82,31 @@ int caps_keep_only(uint64_t mask, struct gbx_err* err) {
   return 0;
 }
 
-int caps_drop_all(struct gbx_err* err) {
-  /* The bounding set goes first: dropping from it needs CAP_SETPCAP. A number
-   * that the kernel does not know ends the loop. */
-  for (int cap = 0; cap < 64; cap++) {
-    int held = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
-    if (held < 0) break;
-    if (held == 1 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-      return gbx_fail(err, GBX_E_SETUP, errno, "bounding set", "%d", cap);
-  }
+/* Permitted and effective, and nothing that outlives an exec. */
+static int hold(struct cap_words caps, struct gbx_err* err) {
   if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "ambient set", "clear");
-  struct cap_words none = {0};
-  if (cap_set(&none) < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "capset", "drop all");
+  if (cap_set(&caps) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "capset", "give up");
+  return 0;
+}
 
-  struct cap_words left;
+int caps_hold(uint64_t mask, struct gbx_err* err) {
+  int result = bound_to(0, err);
+  if (result < 0) return result;
+  struct cap_words caps = {0};
+  for (int i = 0; i < 2; i++)
+    caps.word[i].effective = caps.word[i].permitted =
+        (uint32_t)(mask >> (32 * i));
+  return hold(caps, err);
+}
+
+int caps_drop_all(struct gbx_err* err) {
+  int result = bound_to(0, err);
+  if (result < 0) return result;
+  struct cap_words none = {0}, left;
+  result = hold(none, err);
+  if (result < 0) return result;
   if (cap_get(&left) < 0 || memcmp(&left, &none, sizeof none) != 0)
     return gbx_fail(err, GBX_E_SETUP, EPERM, "capget", "some were left");
   return 0;

@@ -19,6 +19,10 @@ int caps_keep_over_exec(struct gbx_err* err);
  * them, and nothing gives it others. */
 int caps_keep_only(uint64_t mask, struct gbx_err* err);
 
+/* Keeps those of a mask for this process alone: an exec has none, and none can
+ * be had back. */
+int caps_hold(uint64_t mask, struct gbx_err* err);
+
 /* Gives up every capability in every set, the bounding set included, and reads
  * back that none is left. */
 int caps_drop_all(struct gbx_err* err);

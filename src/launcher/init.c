@@ -20,6 +20,7 @@
 #include "launcher/init.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -289,13 +290,19 @@ static int resize_scratch(uint64_t memory_bytes, struct gbx_err* err) {
   return 0;
 }
 
-/* init's own rights: needed until the workspace is attached, gone before the
- * payload runs. */
-static int give_up_rights(const struct box_spec* spec, struct gbx_err* err) {
-  int result = caps_drop_all(err);
+/* init's own rights, but for the one that attaching the workspace takes. */
+static int give_up_most_rights(struct gbx_err* err) {
+  int result = caps_hold((uint64_t)1 << CAP_SYS_ADMIN, err);
   if (result < 0) return result;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "PR_SET_NO_NEW_PRIVS", "init");
+  return 0;
+}
+
+/* The rest goes before the payload runs. */
+static int give_up_rights(const struct box_spec* spec, struct gbx_err* err) {
+  int result = caps_drop_all(err);
+  if (result < 0) return result;
   return filter_load(spec->init_filter, 0, err);
 }
 
@@ -379,7 +386,7 @@ void init_main(const struct box_spec* spec, int launcher) {
   close_foreign(spec, launcher);
   if (make_box(spec, &err) < 0) die(launcher, &err);
   pid_t payload = start_payload(spec, launcher, &own, &err);
-  if (payload < 0) die(launcher, &err);
+  if (payload < 0 || give_up_most_rights(&err) < 0) die(launcher, &err);
 
   /* Before the filter, which lets nobody say so later: the kernel reaps orphans
    * by itself. */

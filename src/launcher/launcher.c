@@ -460,6 +460,7 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
     return;
   }
   if (box->leaf == 0) box->memory.shm_fd = gbx_fds_steal(fds, next);
+  box_hold_mounts(box);
   box->state = BOX_READY;
   launcher.joined_ms = now_ms();
   if (box->run != NULL)
