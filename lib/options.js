@@ -284,11 +284,23 @@ const tables = {
   'process.resize()': terminalSize,
 };
 
+// What a place has where nothing is given, which is most calls.
+const defaults = Object.fromEntries(
+  Object.entries(tables).map(([place, table]) => [
+    place,
+    Object.fromEntries(
+      Object.entries(table).map(([name, row]) => [name, row.default]),
+    ),
+  ]),
+);
+
 /**
  * The options of `place`, a key of `tables`: checked, copied, with defaults.
  * Throws a SandboxError for the first that is wrong.
  */
-function readOptions(place, options = {}) {
+function readOptions(place, options) {
+  const read = { ...defaults[place] };
+  if (options === undefined) return read;
   if (!kinds.isRecord(options)) {
     throw invalidOption(
       'options',
@@ -301,12 +313,10 @@ function readOptions(place, options = {}) {
   for (const name of given.keys()) {
     if (!Object.hasOwn(table, name)) throw unknownOption(name, place, tables);
   }
-  const read = Object.fromEntries(
-    Object.entries(table).map(([name, row]) => [
-      name,
-      readOption(name, row, given.get(name)),
-    ]),
-  );
+  for (const [name, row] of Object.entries(table)) {
+    const value = given.get(name);
+    if (value !== undefined) read[name] = readOption(name, row, value);
+  }
   if (read.spec) refuseBesideSpec(given);
   return read;
 }
@@ -334,7 +344,6 @@ function refuseBesideSpec(given) {
 }
 
 function readOption(name, row, value) {
-  if (value === undefined) return row.default;
   if (row.unbuilt && !isAccepted(row.unbuilt, value)) {
     // A wrong type is the first thing to say, where there is a right one.
     if (!row.later?.includes(value)) row.kind?.read(value, name);

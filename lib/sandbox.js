@@ -63,6 +63,7 @@ class Sandbox {
   #settings;
   #image;
   #environment;
+  #variables; // of a call without variables of its own
   #cwd;
   #session;
   #limits;
@@ -333,25 +334,35 @@ class Sandbox {
 
   /** The session's options with those of a call over them. */
   #settingsOf(call) {
-    const given = Object.entries(call).filter(
-      ([name, value]) =>
-        value !== undefined && !(name === 'timeoutS' && value === null),
+    const settings = { ...this.#settings };
+    for (const [name, value] of Object.entries(call)) {
+      if (value === undefined) continue;
+      if (name === 'timeoutS' && value === null) continue;
+      settings[name] = value;
+    }
+    this.#checkLimits(call, settings);
+    Object.assign(settings, this.#variablesOf(call));
+    return settings;
+  }
+
+  /** Its variables as `env`, and whether a running interpreter may get them. */
+  #variablesOf({ env, pty }) {
+    const isUsual = !env?.size && !pty;
+    if (isUsual && this.#variables) return this.#variables;
+    const own = this.#environment;
+    const list = variablesOf(
+      pty ? new Map([['TERM', pty.term], ...own]) : own,
+      env,
     );
-    const settings = { ...this.#settings, ...Object.fromEntries(given) };
-    this.#checkLimits(settings);
-    return {
-      ...settings,
-      env: variablesOf(
-        call.pty
-          ? new Map([['TERM', call.pty.term], ...this.#environment])
-          : this.#environment,
-        call.env,
-      ),
-    };
+    const found = { env: list, canComeLate: canComeLate(list) };
+    if (isUsual) this.#variables = found;
+    return found;
   }
 
   // A call may ask for a limit that its session has not.
-  #checkLimits(settings) {
+  #checkLimits({ memoryMb, cpus, pids }, settings) {
+    const isOwn = [memoryMb, cpus, pids].some((limit) => limit !== undefined);
+    if (!isOwn) return; // Checked when it was opened.
     const limits = limitsInForce(this.#session.info, settings);
     if (settings.requireLimits) {
       const refusal = weakLimitsError(limits, settings);
@@ -364,7 +375,7 @@ class Sandbox {
     return {
       version: specVersion,
       ...command,
-      standby: canComeLate(settings.env) ? command.standby : null,
+      standby: settings.canComeLate ? command.standby : null,
       warm: settings.warm,
       env: settings.env,
       cwd: settings.cwd ?? this.#cwd,
