@@ -14,6 +14,11 @@
 #define BARE_O_CLOEXEC     02000000
 #define BARE_DUPFD_CLOEXEC 1030
 
+/* From <signal.h>. */
+#define BARE_SIGCHLD 17
+#define BARE_SIG_DFL 0
+#define BARE_SIG_IGN 1
+
 static inline long call6(long number, long a, long b, long c, long d, long e,
                          long f) {
 #if defined(__x86_64__)

@@ -33,11 +33,19 @@ static long map_filter(void) {
   return 0;
 }
 
+/* The interpreter's own table goes on saying that nothing was changed, and in
+ * payloads that is true again. */
+static void handle_children(long handler) {
+  const unsigned long action[4] = {(unsigned long)handler}; /* the kernel's */
+  (void)call(__NR_rt_sigaction, BARE_SIGCHLD, (long)action, 0, 8);
+}
+
 __attribute__((visibility("default"))) long gbx_zygote_wait(
     struct gbx_zygote* zygote) {
   if (filter == NULL) {
     if (map_filter() < 0) return 0;
     talk_rename("glovebox-zygote");
+    handle_children(BARE_SIG_IGN);
     struct gbx_msg_head word;
     talk_begin(&word, GBX_M_WAITING, sizeof word);
     if (talk_send(GBX_TAKE_SOCKET, &word, -1) < 0) return 0;
@@ -57,6 +65,7 @@ __attribute__((visibility("default"))) long gbx_zygote_wait(
   zygote->procs_count = (uint32_t)(fds.count - usual);
   for (int i = usual; i < fds.count; i++)
     zygote->procs_fd[i - usual] = fds.fd[i];
+  zygote->awaited = ask.awaited;
   zygote->files_soft = ask.files_soft;
   zygote->files_hard = ask.files_hard;
   zygote->join = (struct gbx_join){
@@ -85,6 +94,8 @@ __attribute__((visibility("default"))) void gbx_zygote_close(
 
 __attribute__((visibility("default"))) long gbx_zygote_aim(
     struct gbx_zygote* zygote) {
+  /* Its own child is not to vanish: the launcher will want to know. */
+  handle_children(BARE_SIG_DFL);
   return call(__NR_setns, zygote->pid_ns_fd, CLONE_NEWPID, 0, 0);
 }
 
@@ -130,5 +141,5 @@ __attribute__((visibility("default"))) long gbx_zygote_become(
   /* After the last message with a descriptor: limits.h says why. */
   uint64_t files[2] = {zygote->files_soft, zygote->files_hard};
   STEP("RLIMIT_NOFILE", call(__NR_prlimit64, 0, RLIMIT_NOFILE, (long)files, 0));
-  return 0;
+  return zygote->awaited != 0 ? 0 : 1;
 }

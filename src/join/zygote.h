@@ -27,6 +27,7 @@ struct gbx_zygote {
   int32_t payload_fd; /* its socket to init */
   int32_t procs_fd[4];
   uint32_t procs_count;
+  uint32_t awaited;
   uint64_t files_soft, files_hard;
   struct gbx_join join;
 };
@@ -38,15 +39,16 @@ long gbx_zygote_wait(struct gbx_zygote* zygote);
 /* In the middle process. 0 or a negative errno. */
 long gbx_zygote_aim(struct gbx_zygote* zygote);
 
-/* In the payload. Returns 0, or a negative errno: init knows why, and the
- * process must exit without running anything. */
+/* In the payload. Returns 0, or 1 if no call waits for it yet, or a negative
+ * errno: init knows why, and the process must exit without running anything. */
 long gbx_zygote_become(struct gbx_zygote* zygote);
 
 /* In the middle process: `pid` is the payload's, or a negative errno if it
  * could not be forked. */
 long gbx_zygote_tell(struct gbx_zygote* zygote, long pid);
 
-/* In the zygote, once the middle process is forked. */
+/* In the zygote, once the middle process is forked. The kernel reaps that one
+ * by itself. */
 void gbx_zygote_close(struct gbx_zygote* zygote);
 
 #endif  // SRC_JOIN_ZYGOTE_H_

@@ -477,7 +477,8 @@ static void fork_payload(struct box* box, struct gbx_fds* fds) {
   struct root* root = find_root(box->root);
   struct gbx_msg_fork request = {.files_soft = launcher.files_soft,
                                  .files_hard = launcher.files_hard,
-                                 .notify = launcher.notify};
+                                 .notify = launcher.notify,
+                                 .awaited = box->run != NULL};
   /* Without a cgroup the kernel counts processes in a user namespace. */
   if (box->leaf == 0)
     request.pids = box->limits.pids != 0 ? box->limits.pids : UINT64_MAX;

@@ -34,17 +34,17 @@ def zygote(library):
     while True:
         if library.gbx_zygote_wait(box) != 1:
             os._exit(0)
-        middle = os.fork()
-        if middle == 0:
+        if os.fork() == 0:
             break
         library.gbx_zygote_close(box)
-        os.waitpid(middle, 0)
     # From here on a failure must not go back into the loop.
     try:
         if aim_and_fork(library, box):
             os._exit(0)
-        if library.gbx_zygote_become(box) == 0:
+        became = library.gbx_zygote_become(box)
+        if became == 1:
             cells.rehearse()
+        if became >= 0:
             take(library)
             return
     except BaseException:
