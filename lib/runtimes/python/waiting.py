@@ -17,64 +17,42 @@ import ending
 LOADED_BEFORE = ("failures", "results", "sources")
 
 
-def standby(library):
+def standby(path):
     """In a ready box: wait for the call and become its payload."""
-    library = load(library)
+    library = load(path)
     ending.prepare()
     take(library)
 
 
-def zygote(library):
+def zygote(path):
     """Outside: fork a payload into each box; only these return."""
-    library = load(library)
+    library = load(path)
     ending.prepare()
     import ctypes
-    # As src/join/zygote.h has it, with room to spare: nothing of it is read.
-    box = ctypes.create_string_buffer(512)
-    while True:
-        if library.gbx_zygote_wait(box) != 1:
-            os._exit(0)
-        if os.fork() == 0:
-            break
-        library.gbx_zygote_close(box)
-    # From here on a failure must not go back into the loop.
-    try:
-        if aim_and_fork(library, box):
-            os._exit(0)
-        became = library.gbx_zygote_become(box)
-        if became == 1:
-            cells.rehearse()
-        if became >= 0:
-            take(library)
-            return
-    except BaseException:
-        pass
-    os._exit(127)
+    interpreter = ctypes.pythonapi
+    # With its lock held: no thread of it may run.
+    serve = ctypes.PyDLL(path).gbx_zygote_serve
+    serve.argtypes, serve.restype = (ctypes.c_void_p,), ctypes.c_long
+    # What os.fork() does, but that the fork itself is behind serve().
+    fork = ctypes.cast(interpreter.fork, ctypes.c_void_p)
+    after_fork = interpreter.PyOS_AfterFork_Child
+    interpreter.PyOS_BeforeFork()
+    became = serve(fork)
+    if became < 0:
+        os._exit(127)
+    after_fork()
+    if became == 1:
+        cells.rehearse()
+    take(library)
 
 
-def aim_and_fork(library, box):
-    """Fork the payload; false in it."""
-    payload = library.gbx_zygote_aim(box)
-    if payload == 0:
-        try:
-            payload = os.fork()
-        except OSError as error:
-            payload = -error.errno
-        if payload == 0:
-            return False
-    library.gbx_zygote_tell(box, payload)
-    return True
-
-
-def load(library):
+def load(path):
     import ctypes
     for name in LOADED_BEFORE:
         __import__(name)
     cells.prepare()
-    library = ctypes.CDLL(library)
-    for name in ("take", "zygote_wait", "zygote_aim", "zygote_become"):
-        getattr(library, "gbx_" + name).restype = ctypes.c_long
-    library.gbx_zygote_tell.argtypes = ctypes.c_char_p, ctypes.c_long
+    library = ctypes.CDLL(path)
+    library.gbx_take.restype = ctypes.c_long
     return library
 
 
