@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -230,9 +231,13 @@ static const struct call_group payload_groups[] = {
       RULE(REFUSE, call, INT(0, family), TYPE(SOCK_PACKET)),   \
       RULE(NO_TYPE, call, INT(0, family), BITS(1, 8, 8)),      \
       RULE(NO_TYPE, call, INT(0, family), BITS(1, 8, 0))
-#define SOCKETS(call)                                                        \
-  RULE(ALLOW, call, INT(0, AF_UNIX)), RULE(ALLOW, call, INT(0, AF_NETLINK)), \
-      INTERNET(call, AF_INET), INTERNET(call, AF_INET6),                     \
+/* Of netlink what getifaddrs(3) and getaddrinfo(3) ask. Where a box shares the
+ * host's network, the others tell of the host's devices, sockets and audit, and
+ * let processes of any box talk to each other. */
+#define SOCKETS(call)                                               \
+  RULE(ALLOW, call, INT(0, AF_UNIX)),                               \
+      RULE(ALLOW, call, INT(0, AF_NETLINK), INT(2, NETLINK_ROUTE)), \
+      INTERNET(call, AF_INET), INTERNET(call, AF_INET6),            \
       OTHERWISE(NO_FAMILY, call, 0)
 
 /* A lease makes the host's open() of a workspace file wait for 45 s; a

@@ -26,7 +26,6 @@ struct gbx__filter_options {
    * only one that forbids and is less strict than USER_NOTIF. Alone. */
   bool zygote;
   bool init;     /* for a box's pid 1 after its set-up: a few dozen calls */
-  bool network;  /* the box shares the host's network: no difference yet */
   uint32_t arch; /* SCMP_ARCH_...; 0 is the native one, others are for tests */
 };
 

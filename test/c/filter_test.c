@@ -352,6 +352,34 @@ static void test_arguments(void) {
     try_call(names[i]);
 }
 
+/* Of netlink a box has the routes: what glibc asks for addresses. */
+static void test_netlink(void) {
+  static const char* const names[] = {"socket", "socketpair"};
+  for (size_t i = 0; i < 2; i++) {
+    struct seccomp_data data = {
+        .nr = seccomp_syscall_resolve_name_arch(filter.arch, names[i]),
+        .arch = filter.arch,
+        .args = {AF_NETLINK, SOCK_RAW}};
+    int wrong = 0;
+    for (unsigned bit = 0; bit < 64; bit++) {
+      data.args[2] = 1ull << bit; /* the kernel takes an int */
+      wrong += !matches(ask(&data), bit < 32 ? "eafnosupport" : "allow");
+      data.args[2] |= 1ull << 63;
+      wrong += !matches(ask(&data), bit < 32 ? "eafnosupport" : "allow");
+    }
+    for (uint64_t protocol = 1; protocol < 64; protocol++) {
+      data.args[2] = protocol;
+      wrong += !matches(ask(&data), "eafnosupport");
+      data.args[0] = AF_NETLINK | 1ull << 32;
+      wrong += !matches(ask(&data), "eafnosupport");
+      data.args[0] = AF_NETLINK;
+    }
+    data.args[2] = 0;
+    wrong += !matches(ask(&data), "allow");
+    EXPECT(wrong == 0);
+  }
+}
+
 /* The reference above has the numbers; this has them by name, and says what
  * they are about. */
 static void test_known_arguments(void) {
@@ -518,6 +546,7 @@ static void run_for_payload(uint32_t arch, bool notify) {
        test_skipped_call},
       {"known good and bad arguments have their verdict", test_known_arguments},
       {"arguments decide as the kernel sees them", test_arguments},
+      {"NET-10 of netlink only routes are to be had", test_netlink},
   };
   compile((struct gbx__filter_options){.notify = notify, .arch = arch});
   for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
