@@ -24,8 +24,13 @@ export interface SandboxOpts {
    * @default 300000
    */
   timeoutMs?: number;
-  /** A box has no network: only `false` is accepted. */
-  allowInternetAccess?: false;
+  /**
+   * Whether code has the network of this machine, which relaxes isolation: see
+   * `network` of {@link SandboxOptions}. E2B's default is `true`.
+   *
+   * @default false
+   */
+  allowInternetAccess?: boolean;
   /** Does nothing. */
   metadata?: Record<string, string>;
   /** Does nothing. */

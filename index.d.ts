@@ -221,11 +221,32 @@ export interface SandboxOptions {
   capDrop?: string[];
 
   /**
-   * Whether code may use the network. It cannot yet: only `false` is accepted.
+   * Whether boxes share the network of this machine. `false`: a box has a
+   * loopback interface of its own, and nothing else.
+   *
+   * `true` **relaxes isolation**. Code can then reach whatever this machine can:
+   * the internet, the networks around it, and what listens on its loopback
+   * addresses and trusts who connects there: databases, development servers,
+   * 169.254.169.254 with the credentials of a cloud machine. It can listen on
+   * ports from 1024 for all who reach this machine, and see in `/proc/net` which
+   * sockets there are. Other Sandboxes with `network: true` meet it on loopback.
+   *
+   * Nothing else changes: files, processes, limits, the filter of system calls.
+   * Raw and packet sockets, lower ports, and changes to interfaces, routes and
+   * firewall are refused. So are the abstract unix sockets of the host, where
+   * the kernel has Landlock's scopes (Linux 6.12); where it has not, a warning
+   * `GLOVEBOX_NETWORK` says once in a thread that code can connect to them.
+   *
+   * Names are found as this machine finds them by `/etc/resolv.conf` and
+   * `/etc/hosts`, as those are when the Sandbox opens. Certificates are those
+   * of the host. Variables such as `HTTPS_PROXY` are not passed on: see `env`.
+   *
+   * It is for the Sandbox, not for one call.
    *
    * @default false
+   * @see docs/threat-model.md, "With the host's network"
    */
-  network?: false;
+  network?: boolean;
 
   /**
    * Whether `open()` refuses, with `ERR_SANDBOX_LIMIT`, to go on where one of
@@ -942,6 +963,8 @@ export interface BoxSpec {
   requireLimits: boolean;
   trackFiles: boolean;
   warm: boolean;
+  /** Whether it has the host's network. How names are found is in `entries`. */
+  network: boolean;
   timeoutS: number;
   maxOutputBytes: number;
 }
@@ -964,7 +987,15 @@ export interface BoxDescription {
   devices: string[];
   /** The namespaces that are the box's own. */
   namespaces: string[];
-  network: 'loopback';
+  /** Its own loopback interface alone, or all that the host has. */
+  network: 'loopback' | 'host';
+  /**
+   * With the host's network: what Landlock keeps within the box. Empty where the
+   * network namespace does, and where the kernel has no scopes.
+   */
+  scopes: string[];
+  /** What options opened that a box does not have by default. For people. */
+  relaxes: string[];
   /** Always empty. */
   capabilities: string[];
   user: { name: string; uid: number; gid: number; home: string };
@@ -997,7 +1028,7 @@ export interface BoxDescription {
 /** What {@link Sandbox.plan} gives. */
 export interface SandboxPlan {
   /** Of this format. */
-  version: 1;
+  version: 2;
   /** The version of glovebox that wrote it. */
   glovebox: string;
   /** What makes the box: this part is read when it is given as option `spec`. */

@@ -19,6 +19,7 @@ const { formatReport } = require('./report.js');
 const { Sandbox, openQuietly } = require('./sandbox.js');
 
 const oldestKernel = [5, 15];
+const firstLandlockWithScopes = 6;
 
 // The magic numbers of statfs(2).
 const fileSystems = new Map([
@@ -163,6 +164,8 @@ function checkTheFeatures(facts) {
     'idmapped tmpfs': isAtLeast(kernel, [6, 3]),
     'memory.peak': isAtLeast(kernel, [5, 19]),
     [`Landlock ABI ${landlock}`]: landlock > 0,
+    // They hold the abstract sockets with network: true.
+    'Landlock scopes': landlock >= firstLandlockWithScopes,
   };
   const names = Object.keys(features);
   const missing = names.filter((name) => !features[name]);

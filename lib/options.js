@@ -92,7 +92,7 @@ const sessionOptions = {
   onStderr: { kind: callback, default: null },
   onResult: { kind: callback, default: null },
 
-  network: { kind: kinds.boolean, unbuilt: [false], default: false },
+  network: { kind: kinds.boolean, default: false },
   requireLimits: { kind: kinds.boolean, default: false },
   depsReadonly: { kind: kinds.boolean, unbuilt: [false], default: false },
   securityProfile: {

@@ -10,11 +10,12 @@ const fs = require('node:fs');
 const backend = require('./backend.js');
 const { SandboxError } = require('./errors.js');
 const { hostname } = require('./images/system.js');
+const { describeNetwork } = require('./network/isolation.js');
 const { isRecord } = require('./option-kinds.js');
 const { languages, readOptions, version } = require('./options.js');
 const { escaped, quoted } = require('./quoted.js');
 
-const formatVersion = 1;
+const formatVersion = 2;
 const largestFile = 2 ** 20;
 const bytesPerMib = 2 ** 20;
 const bytesPerInstruction = 8; // of a struct sock_filter
@@ -24,8 +25,8 @@ const readyPids = 256; // what ready boxes are made for, in launcher.c
 
 /**
  * `session` is what an open Sandbox knows: `image`, the options in force as
- * `settings`, `environment` (a Map), `cwd`, `workspace` (its path) and
- * `limits` (how each is enforced).
+ * `settings`, `environment` (a Map), `cwd`, `workspace` (its path), `limits`
+ * (how each is enforced) and `scoped` (whether Landlock holds a shared network).
  */
 function makePlan(session) {
   return {
@@ -57,18 +58,23 @@ function describeSpec({ image, settings, environment, cwd }) {
     requireLimits: settings.requireLimits,
     trackFiles: settings.trackFiles,
     warm: settings.warm,
+    network: settings.network,
     timeoutS: settings.timeoutS,
     maxOutputBytes: settings.maxOutputBytes,
   };
 }
 
 function describeBox(session, made) {
-  const { settings, limits } = session;
+  const { settings, limits, scoped } = session;
+  const { network } = settings;
   return {
     mounts: describeMounts(session, made),
     devices: made.devices,
-    namespaces: ['user', 'mount', 'pid', 'ipc', 'uts', 'network', 'cgroup'],
-    network: 'loopback',
+    namespaces: [
+      ...['user', 'mount', 'pid', 'ipc', 'uts', 'cgroup'],
+      ...(network ? [] : ['network']),
+    ],
+    ...describeNetwork(network, scoped),
     capabilities: [],
     user: { name: 'user', uid: 1000, gid: 1000, home: '/home/user' },
     hostname,

@@ -27,6 +27,8 @@ const {
   warnOfWeakLimits,
   weakLimitsError,
 } = require('./limits.js');
+const { withHostNetwork } = require('./network/host-files.js');
+const { warnOfOpenSockets } = require('./network/isolation.js');
 const { isRecord } = require('./option-kinds.js');
 const { readHostPath, readOptions } = require('./options.js');
 const { makePlan, readSpec } = require('./plan.js');
@@ -213,7 +215,7 @@ class Sandbox {
   }
 
   async plan() {
-    const { workspace } = this.#opened().info;
+    const { workspace, scoped } = this.#opened().info;
     try {
       return makePlan({
         image: this.#image,
@@ -221,6 +223,7 @@ class Sandbox {
         environment: this.#environment,
         cwd: this.#cwd,
         workspace,
+        scoped,
         limits: this.#limits,
       });
     } catch (error) {
@@ -247,11 +250,14 @@ class Sandbox {
     if (this.#settings.enforceLimits && this.#warns) {
       warnOfWeakLimits(this.#limits);
     }
+    if (this.#warns) {
+      warnOfOpenSockets(this.#settings.network, this.#session.info.scoped);
+    }
     return this;
   }
 
   async #prepare() {
-    const { spec, runtimes, env } = this.#options;
+    const { spec, runtimes, env, network } = this.#options;
     if (spec !== null) {
       const read = await readSpec(spec);
       this.#image = read.image;
@@ -260,7 +266,10 @@ class Sandbox {
       this.#cwd = read.cwd;
       return;
     }
-    this.#image = await backend.prepareImage(runtimes);
+    const image = await backend.prepareImage(runtimes);
+    this.#image = network
+      ? { ...image, entries: withHostNetwork(image.entries) }
+      : image;
     this.#settings = this.#options;
     this.#environment = environmentOf(this.#image.path, env);
     this.#cwd = '/workspace';
@@ -309,6 +318,7 @@ class Sandbox {
       ...nativeLimits(this.#settings),
       ...nativeDiskLimit(this.#settings),
       enforceLimits: this.#settings.enforceLimits,
+      network: this.#settings.network,
     };
   }
 

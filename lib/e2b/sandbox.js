@@ -34,7 +34,8 @@ const longestLifeMs = 2 ** 31 - 1;
 
 const internal = Symbol('sandbox');
 
-const noNetwork = 'a box has no network';
+const noAddress = 'a box has no network address of its own';
+const noRules = 'the network is all or nothing: allowInternetAccess';
 const noService = 'there is no service behind it, only this machine';
 const noPause = 'a sandbox lives and ends with this program';
 
@@ -49,8 +50,8 @@ const createOptions = [
 
 const absentOptions = {
   template: 'the programs in a box are those of this machine',
-  mcp: noNetwork,
-  network: noNetwork,
+  mcp: noService,
+  network: noRules,
   iam: noService,
   volumeMounts: 'say a folder as glovebox: {workspace}',
   lifecycle: noPause,
@@ -106,9 +107,6 @@ function readCreateOptions(args) {
   for (const name of [template, named]) {
     if (name !== undefined && name !== null) refuseTemplate(name);
   }
-  if (allowInternetAccess) {
-    throw notThere('option allowInternetAccess: true', noNetwork);
-  }
   const read = readOptions(
     'Sandbox.create()',
     rest,
@@ -117,7 +115,25 @@ function readCreateOptions(args) {
   );
   read.timeoutMs ??= defaultLifeMs;
   checkLife(read.timeoutMs);
+  setNetwork(read, allowInternetAccess ?? undefined);
   return read;
+}
+
+function setNetwork(read, isAllowed) {
+  if (isAllowed === undefined) return;
+  if (typeof isAllowed !== 'boolean') {
+    throw invalid('allowInternetAccess', 'true or false', isAllowed);
+  }
+  const { network = isAllowed } = read.glovebox ?? {};
+  if (network !== isAllowed) {
+    throw invalid(
+      'network of glovebox',
+      `the same as for allowInternetAccess (${isAllowed}), or none`,
+      network,
+    );
+  }
+  // Off is what there is anyway, also with a spec, beside which it cannot stand.
+  if (isAllowed) read.glovebox = { ...read.glovebox, network };
 }
 
 function languageOf(name) {
@@ -298,8 +314,8 @@ const absentMethods = {
   betaPause: noPause,
   createSnapshot: "glovebox's own Sandbox has snapshot() and restore()",
   listSnapshots: noService,
-  updateNetwork: noNetwork,
-  getMcpToken: noNetwork,
+  updateNetwork: noRules,
+  getMcpToken: noService,
   uploadUrl: noService,
   downloadUrl: noService,
   getInfo: noService,
@@ -331,7 +347,7 @@ for (const name of absentStatics) {
 // These do not give promises in E2B either.
 for (const name of ['getHost', 'getMcpUrl']) {
   define(Sandbox.prototype, name, () => {
-    throw notThere(`sandbox.${name}()`, noNetwork);
+    throw notThere(`sandbox.${name}()`, noAddress);
   });
 }
 

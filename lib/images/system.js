@@ -16,6 +16,13 @@ const hostname = 'glovebox';
 // Symlinks into /usr on most hosts, folders on the others.
 const topFolders = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'];
 
+// Without a network "localhost" must still have both its addresses.
+const ownHosts = [
+  '127.0.0.1 localhost',
+  '::1 localhost ip6-localhost ip6-loopback',
+  `127.0.0.1 ${hostname}`,
+];
+
 const ownFiles = {
   passwd: [
     'root:x:0:0:root:/root:/usr/sbin/nologin',
@@ -23,12 +30,7 @@ const ownFiles = {
     'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin',
   ],
   group: ['root:x:0:', 'user:x:1000:', 'nogroup:x:65534:'],
-  // Without a network "localhost" must still have both its addresses.
-  hosts: [
-    '127.0.0.1 localhost',
-    '::1 localhost ip6-localhost ip6-loopback',
-    `127.0.0.1 ${hostname}`,
-  ],
+  hosts: ownHosts,
   hostname: [hostname],
   // The host's may name services (sss, systemd, mdns) that a box cannot reach.
   'nsswitch.conf': [
@@ -130,4 +132,4 @@ function readlink(file) {
   }
 }
 
-module.exports = { addEtc, addUserland, hostname };
+module.exports = { addEtc, addEtcFile, addUserland, hostname, ownHosts };

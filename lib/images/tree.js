@@ -44,8 +44,9 @@ class Tree {
     this.#add({ kind: 'symlink', target, source: text });
   }
 
-  file(target, text) {
-    this.#add({ kind: 'file', target, data: Buffer.from(text) });
+  /** `data` is text or bytes. */
+  file(target, data) {
+    this.#add({ kind: 'file', target, data: Buffer.from(data) });
   }
 
   /**

@@ -138,6 +138,7 @@ static Napi::Object SpecToJs(Napi::Env env, const struct gbx_spec* spec) {
   options.Set("requireLimits", Napi::Boolean::New(env, spec->require_limits));
   options.Set("trackFiles", Napi::Boolean::New(env, spec->track_files));
   options.Set("warm", Napi::Boolean::New(env, spec->warm));
+  options.Set("network", Napi::Boolean::New(env, spec->network));
   Napi::Object object = Napi::Object::New(env);
   object.Set("entries", EntriesToJs(env, spec));
   object.Set("runtimes", runtimes);

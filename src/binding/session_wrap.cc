@@ -24,8 +24,8 @@ class OpenRequest : public Request {
                      const struct gbx_session_info* info) {
     OpenRequest* request = static_cast<OpenRequest*>(data);
     if (session != nullptr) {
-      request->init_ = {session,    info->workspace, info->memory,
-                        info->pids, info->cpus,      info->disk};
+      request->init_ = {session,    info->workspace, info->memory, info->pids,
+                        info->cpus, info->disk,      info->scoped};
       err = nullptr;
     }
     request->Done(err);
@@ -100,7 +100,7 @@ SessionWrap::SessionWrap(const Napi::CallbackInfo& info)
   info.This().As<Napi::Object>().DefineProperty(Napi::PropertyDescriptor::Value(
       "info",
       SessionInfoToJs(info.Env(), init->workspace, init->memory, init->pids,
-                      init->cpus, init->disk),
+                      init->cpus, init->disk, init->scoped),
       napi_enumerable));
 }
 

@@ -32,6 +32,7 @@ class SessionWrap : public Wrap<SessionWrap> {
     struct gbx_session* session; /* set to NULL by who takes it over */
     std::string workspace;
     enum gbx_enforcement memory, pids, cpus, disk;
+    bool scoped;
   };
 
   static Napi::Function Define(Napi::Env env);

@@ -276,6 +276,7 @@ void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec) {
   ReadLimits(reader, value, &options->limits);
   options->disk_bytes = reader->NumberField(value, "diskBytes");
   options->enforce_limits = reader->BoolField(value, "enforceLimits");
+  options->shares_network = reader->BoolField(value, "network");
 }
 
 void ReadWantOutput(SpecReader* reader, napi_value value, bool want[2]) {

@@ -119,9 +119,16 @@ struct gbx_msg_config {
   uint32_t leaves; /* the keeper said that it can make cgroup leaves */
 };
 
+/* In answer to CONFIG. */
+struct gbx_msg_launcher_up {
+  struct gbx_msg_head head;
+  uint32_t scopes; /* Landlock shuts a shared network's abstract sockets */
+};
+
 /* ROOT: one descriptor, a memfd of struct gbx_wire_entry records. */
 struct gbx_msg_root {
   struct gbx_msg_head head;
+  uint32_t shares_network; /* its boxes have the host's network */
 };
 
 /* Each record is followed by target, source and data; both strings end with a
@@ -340,6 +347,8 @@ union gbx_msg {
   struct gbx_msg_keeper_up keeper_up;
   struct gbx_msg_path path;
   struct gbx_msg_config config;
+  struct gbx_msg_launcher_up launcher_up;
+  struct gbx_msg_root root;
   struct gbx_msg_workspace workspace;
   struct gbx_msg_tree tree;
   struct gbx_msg_leaf leaf;

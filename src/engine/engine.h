@@ -112,6 +112,7 @@ struct gbx_session_options {
   struct gbx_limits limits;
   uint64_t disk_bytes; /* that the workspace may grow by; 0 lifts */
   bool enforce_limits; /* false: no cgroup */
+  bool shares_network; /* boxes have the host's network; else loopback only */
 };
 
 /* How a limit is enforced, if there is one. */
@@ -124,6 +125,9 @@ enum gbx_enforcement {
 struct gbx_session_info {
   const char* workspace; /* absolute host path */
   enum gbx_enforcement memory, pids, cpus, disk;
+  /* With `shares_network`: the host's abstract unix sockets are out of reach,
+   * by Landlock. False where the kernel has no scopes (Linux before 6.12). */
+  bool scoped;
 };
 
 /* `session` is NULL if it could not be opened: then `err` says why. A session
@@ -133,7 +137,8 @@ typedef void (*gbx_session_open_cb)(void* data, const struct gbx_err* err,
                                     const struct gbx_session_info* info);
 typedef void (*gbx_done_cb)(void* data, const struct gbx_err* err);
 
-/* Prepares the root (once per distinct list of entries) and the workspace.
+/* Prepares the root (once per distinct list of entries and network) and the
+ * workspace.
  * Callback: GBX_E_START, GBX_E_SETUP, GBX_E_WORKSPACE, GBX_E_LIMIT,
  * GBX_E_UNSUPPORTED, GBX_E_DIED, GBX_E_NO_MEMORY, GBX_E_CLOSED. */
 int gbx_session_open(struct gbx_engine* engine,
@@ -494,7 +499,7 @@ int gbx_filter_program(uint8_t** ret_program, size_t* ret_size,
  * content is trusted as the options of a program are, its form is not: whatever
  * the bytes are, they are a spec or an error that names the place in them. */
 
-#define GBX_SPEC_VERSION  1
+#define GBX_SPEC_VERSION  2
 #define GBX_SPEC_MAX_SIZE (1u << 20)
 
 struct gbx_spec_variable {
@@ -514,7 +519,7 @@ struct gbx_spec {
   double memory_mb, pids, cpus, disk_mb;
   double timeout_s;
   double max_output_bytes;
-  bool enforce_limits, require_limits, track_files, warm;
+  bool enforce_limits, require_limits, track_files, warm, network;
 
   void* document; /* owns the strings */
 };

@@ -76,6 +76,7 @@ struct gbx__root {
   uint32_t id;
   void* blob; /* the records; two sessions with the same share a root */
   size_t blob_size;
+  bool shares_network; /* if they agree on this too */
   bool ready;
 };
 
@@ -99,6 +100,7 @@ struct gbx__client {
   bool keeper_up, launcher_up;
   bool was_up;                         /* the pair that ended had come up */
   uint32_t controllers;                /* enum gbx_controllers */
+  bool scopes;                         /* the kernel has Landlock's */
   struct gbx__root* roots;             /* the one used last is the first */
   struct gbx__outgoing *first, **last; /* the launcher's socket was full */
 };
@@ -218,6 +220,7 @@ struct gbx_session {
   struct gbx__root* root;
   void* blob; /* the root's records */
   size_t blob_size;
+  bool shares_network;
   bool has_workspace;
   struct gbx__workspace workspace;
   char* wanted_workspace; /* NULL: temporary */

@@ -275,6 +275,7 @@ static void handle(struct gbx_engine* engine, union gbx_msg* message,
       break;
     case GBX_M_LAUNCHER_UP:
       engine->client.launcher_up = true;
+      engine->client.scopes = message->launcher_up.scopes != 0;
       check_up(engine);
       break;
     case GBX_M_DONE:

@@ -148,7 +148,8 @@ static void report_open(struct gbx_session* session,
       .memory = enforcement(session, GBX_CTL_MEMORY),
       .pids = enforcement(session, GBX_CTL_PIDS),
       .cpus = enforcement(session, GBX_CTL_CPU),
-      .disk = GBX_ENFORCED_WATCHDOG};
+      .disk = GBX_ENFORCED_WATCHDOG,
+      .scoped = session->shares_network && session->engine->client.scopes};
   cb(session->open_data, NULL, session, &info);
 }
 
@@ -253,6 +254,7 @@ int gbx_session_open(struct gbx_engine* engine,
     session->limits = options->limits;
     session->disk.limit_bytes = options->disk_bytes;
     session->enforce_limits = options->enforce_limits;
+    session->shares_network = options->shares_network;
     session->open_cb = cb;
     session->open_data = data;
     session->blob = make_blob(options, &session->blob_size);
@@ -307,7 +309,8 @@ static struct gbx__root* find_root(struct gbx__client* client,
                                    const struct gbx_session* session) {
   struct gbx__root** at = &client->roots;
   while (*at != NULL &&
-         ((*at)->blob_size != session->blob_size ||
+         ((*at)->shares_network != session->shares_network ||
+          (*at)->blob_size != session->blob_size ||
           memcmp((*at)->blob, session->blob, session->blob_size) != 0))
     at = &(*at)->next;
   struct gbx__root* root = *at;
@@ -361,8 +364,9 @@ static int send_root(struct gbx_session* session, struct gbx_err* err) {
   memcpy(blob, session->blob, session->blob_size);
   root->blob = blob;
   root->blob_size = session->blob_size;
+  root->shares_network = session->shares_network;
   root->id = gbx__engine_next_id(engine);
-  struct gbx_msg_root message;
+  struct gbx_msg_root message = {.shares_network = session->shares_network};
   GBX_MSG_INIT(&message, GBX_M_ROOT, root->id);
   int result = gbx__client_send(engine, &message.head, &fd, 1);
   if (result < 0) {

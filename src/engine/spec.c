@@ -428,10 +428,9 @@ static void read_runtimes(struct reader* reader, const cJSON* object,
 static void read_spec(struct reader* reader, const cJSON* object,
                       struct gbx_spec* spec) {
   static const char* const keys[] = {
-      "entries",    "runtimes", "workspace",     "cwd",
-      "env",        "limits",   "enforceLimits", "requireLimits",
-      "trackFiles", "warm",     "timeoutS",      "maxOutputBytes",
-      NULL};
+      "entries",  "runtimes",       "workspace",     "cwd",        "env",
+      "limits",   "enforceLimits",  "requireLimits", "trackFiles", "warm",
+      "timeoutS", "maxOutputBytes", "network",       NULL};
   static const struct number_kind seconds = {"a number 0.001 to 31536000",
                                              0.001, 31536000, false, false};
   static const struct number_kind bytes = {"a whole number 0 to 536870888", 0,
@@ -448,6 +447,7 @@ static void read_spec(struct reader* reader, const cJSON* object,
     spec->require_limits = read_bool(reader, object, "requireLimits");
     spec->track_files = read_bool(reader, object, "trackFiles");
     spec->warm = read_bool(reader, object, "warm");
+    spec->network = read_bool(reader, object, "network");
     spec->timeout_s = read_number(reader, object, "timeoutS", &seconds);
     spec->max_output_bytes =
         read_number(reader, object, "maxOutputBytes", &bytes);
@@ -460,7 +460,7 @@ static void read_file(struct reader* reader, const cJSON* root,
                       struct gbx_spec* spec) {
   static const char* const keys[] = {"version", "glovebox", "spec", "box",
                                      NULL};
-  static const struct number_kind version = {"1, the version of the format",
+  static const struct number_kind version = {"2, the version of the format",
                                              GBX_SPEC_VERSION, GBX_SPEC_VERSION,
                                              true, false};
   if (!has_type(root, cJSON_Object)) {

@@ -23,10 +23,11 @@ static int clone_init(struct box* box, const struct box_parts* parts,
   cleanup_fd int init_fd = pair[1];
   /* Not NEWCGROUP: its root would be our cgroup, also of a box that is made in
    * its own. Not NEWNS: init copies the prepared root's instead of ours. */
-  struct clone_args args = {.flags = CLONE_NEWPID | CLONE_NEWIPC |
-                                     CLONE_NEWUTS | CLONE_NEWNET | CLONE_PIDFD,
-                            .pidfd = (uint64_t)(uintptr_t)&box->pidfd,
-                            .exit_signal = SIGCHLD};
+  struct clone_args args = {
+      .flags = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
+      .pidfd = (uint64_t)(uintptr_t)&box->pidfd,
+      .exit_signal = SIGCHLD};
+  if (!parts->spec.shares_network) args.flags |= CLONE_NEWNET;
   if (parts->folder_fd >= 0) {
     args.flags |= CLONE_INTO_CGROUP;
     args.cgroup = (uint64_t)parts->folder_fd;

@@ -12,6 +12,9 @@
  * on, reaps until the payload has ended, reports that, and exits: with pid 1
  * the kernel ends everything in the box.
  *
+ * A box that shares the host's network has no net namespace of its own, and no
+ * loopback to set up; it has no rights over the host's.
+ *
  * What the payload can do to it: signals without a handler are dropped for pid
  * 1 and it has none; its memory and descriptors are closed to the payload by
  * dumpable = 0; its sockets are unknown to the payload, which closed them
@@ -142,7 +145,7 @@ static int make_box(const struct box_spec* spec, struct gbx_err* err) {
   result = own_mounts(spec, err);
   if (result < 0) return result;
   /* 3. What else needs capabilities. */
-  result = net_loopback_up(err);
+  result = spec->shares_network ? 0 : net_loopback_up(err);
   if (result < 0) return result;
   if (sethostname("glovebox", 8) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "sethostname", "glovebox");

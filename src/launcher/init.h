@@ -18,9 +18,11 @@ struct box_spec {
   struct gbx_wire_limits limits; /* sizes of tmpfs; pids without a cgroup */
   const struct filter* payload_filter;
   const struct filter* init_filter;
-  bool notify; /* the payload's filter has a listener */
-  bool traced; /* which answers, so that a call waits for it */
-  bool pty;    /* the box has a terminal, of this size */
+  bool shares_network; /* it has no network namespace of its own */
+  bool scoped;         /* and Landlock shuts what that one would have shut */
+  bool notify;         /* the payload's filter has a listener */
+  bool traced;         /* which answers, so that a call waits for it */
+  bool pty;            /* the box has a terminal, of this size */
   uint16_t columns, rows;
   int standby_fd; /* exec blob of an interpreter that waits for GO; or -1 */
   bool by_zygote; /* or one is forked into the box */

@@ -51,6 +51,7 @@
 #include "common/sys.h"
 #include "launcher/box.h"
 #include "launcher/keeper_client.h"
+#include "launcher/landlock.h"
 #include "launcher/limits.h"
 #include "launcher/profile.h"
 #include "launcher/ready.h"
@@ -68,6 +69,7 @@ struct root {
   struct root* next;
   uint32_t id;
   struct root_image image;
+  bool shares_network; /* as all of its boxes do, those that wait too */
   struct stock stock[GBX_RUNTIMES]; /* of ready boxes */
   struct zygote zygote;
 };
@@ -81,6 +83,7 @@ static struct {
   bool leaves; /* the keeper can make them */
   bool joins;  /* boxes join theirs, instead of being made in it */
   int64_t joined_ms;
+  bool scopes; /* Landlock has them */
   struct filter payload_filter, init_filter;
   struct filter trace_filter; /* made for the first traced run */
   struct filter zygote_filter;
@@ -171,7 +174,8 @@ static struct root* find_root(uint32_t id) {
   return root;
 }
 
-static void add_root(uint32_t id, int entries_fd) {
+static void add_root(const struct gbx_msg_root* request, int entries_fd) {
+  uint32_t id = request->head.id;
   struct gbx_err err = {0};
   struct root* root = calloc(1, sizeof *root);
   if (root == NULL) {
@@ -180,6 +184,7 @@ static void add_root(uint32_t id, int entries_fd) {
     return;
   }
   root->id = id;
+  root->shares_network = request->shares_network != 0;
   if (root_prepare(entries_fd, open_root_part, &root->image, &err) < 0) {
     free(root);
   } else {
@@ -273,6 +278,8 @@ static struct box* make_box(const struct root* root, enum gbx_runtime runtime,
                .payload_filter =
                    traced ? &launcher.trace_filter : &launcher.payload_filter,
                .init_filter = &launcher.init_filter,
+               .shares_network = root->shares_network,
+               .scoped = root->shares_network && launcher.scopes,
                .notify = launcher.notify,
                .traced = traced,
                .by_zygote = by_zygote,
@@ -875,9 +882,10 @@ static void configure(const struct gbx_msg_config* config,
   if (fds->count > 3) profile_start(fds->fd[3]);
   if (limits_of_files(&launcher.files_soft, &launcher.files_hard, &err) < 0)
     launcher_fail_start(&err);
-  struct gbx_msg_head up;
-  gbx_msg_head_init(&up, GBX_M_LAUNCHER_UP, sizeof up, 0);
-  tell_engine(&up, NULL, 0);
+  launcher.scopes = landlock_can_scope();
+  struct gbx_msg_launcher_up up = {.scopes = launcher.scopes};
+  GBX_MSG_INIT(&up, GBX_M_LAUNCHER_UP, 0);
+  tell_engine(&up.head, NULL, 0);
 }
 
 static void serve_engine(void) {
@@ -892,7 +900,7 @@ static void serve_engine(void) {
       configure(&message.config, &fds);
       break;
     case GBX_M_ROOT:
-      add_root(message.head.id, fds.count > 0 ? fds.fd[0] : -1);
+      add_root(&message.root, fds.count > 0 ? fds.fd[0] : -1);
       break;
     case GBX_M_ROOT_DROP:
       drop_root(message.head.id);

@@ -13,6 +13,7 @@
 #include "common/fd.h"
 #include "common/sys.h"
 #include "launcher/caps.h"
+#include "launcher/landlock.h"
 #include "launcher/limits.h"
 #include "launcher/profile.h"
 #include "launcher/program.h"
@@ -65,6 +66,10 @@ static int confine(const struct box_spec* spec, int slave_fd,
   /* seccomp(2) wants it, and no setuid program may give anything back. */
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "PR_SET_NO_NEW_PRIVS", "payload");
+  if (spec->scoped) {
+    result = landlock_scope_self(err);
+    if (result < 0) return result;
+  }
   /* The filter last, since it forbids most of the above. */
   unsigned flags = spec->notify ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
   if (spec->traced) flags |= SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;

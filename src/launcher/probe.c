@@ -17,11 +17,7 @@
 
 #include "common/fd.h"
 #include "common/sys.h"
-
-#ifndef SYS_landlock_create_ruleset
-#define SYS_landlock_create_ruleset 444
-#endif
-#define LANDLOCK_VERSION 1u /* LANDLOCK_CREATE_RULESET_VERSION */
+#include "launcher/landlock.h"
 
 #define NO_SUCH_FLAG 0x1000 /* for unshare(2) */
 
@@ -91,7 +87,6 @@ int probe_main(void) {
   try_call("clone3", SYS_clone3, 0, 0);
   try_seccomp();
   begin("landlock");
-  long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
-  end(abi < 0 ? 0 : abi);
+  end(landlock_version());
   return 0;
 }

@@ -4,6 +4,7 @@
 // Programs that were written for E2B: glovebox/e2b in place of its package.
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
 const { eventually, glovebox, test } = require('../helpers/harness.js');
 const e2b = require('../../lib/e2b.js');
 
@@ -488,11 +489,33 @@ test('options of the connection and default templates do nothing', async (t) => 
   assert.equal((await sandbox.runCode('1', options)).text, '1');
 });
 
+test('the network of this machine is there with allowInternetAccess: true, and only so', async (t) => {
+  const host = fs.readlinkSync('/proc/self/ns/net');
+  for (const [options, isShared] of [
+    [{}, false],
+    [{ allowInternetAccess: false }, false],
+    [{ allowInternetAccess: true }, true],
+    [{ allowInternetAccess: true, glovebox: { pids: 50 } }, true],
+    [{ glovebox: { network: true } }, true],
+  ]) {
+    const sandbox = await Sandbox.create(options);
+    t.after(() => sandbox.kill());
+    const { stdout } = await sandbox.commands.run('readlink /proc/self/ns/net');
+    assert.equal(stdout.trim() === host, isShared, JSON.stringify(options));
+  }
+  for (const options of [
+    { allowInternetAccess: 'yes' },
+    { allowInternetAccess: false, glovebox: { network: true } },
+    { allowInternetAccess: true, glovebox: { network: false } },
+  ]) {
+    await assert.rejects(Sandbox.create(options), e2b.InvalidArgumentError);
+  }
+});
+
 test('what cannot be is refused and named', async (t) => {
   const refused = [
     ['my-template'],
     [{ template: 'my-template' }],
-    [{ allowInternetAccess: true }],
     [{ network: { allowOut: ['1.1.1.1'] } }],
     [{ mcp: {} }],
     [{ volumeMounts: {} }],
@@ -530,7 +553,7 @@ test('what cannot be is refused and named', async (t) => {
   for (const name of ['connect', 'list', 'fork', 'kill', 'pause', 'getInfo']) {
     await assert.rejects(Sandbox[name](), e2b.SandboxError);
   }
-  assert.throws(() => sandbox.getHost(3000), /has no network/);
+  assert.throws(() => sandbox.getHost(3000), /has no network address/);
   assert.throws(() => sandbox.getMcpUrl(), e2b.SandboxError);
   assert.throws(() => sandbox.pty, e2b.SandboxError);
   assert.throws(() => sandbox.git, e2b.SandboxError);

@@ -295,7 +295,6 @@ for (const [place, { call, options }] of Object.entries(places)) {
 
 test('an option that is not built yet is refused by name, its idle value accepted', async () => {
   const unbuilt = {
-    network: { idle: false, wanted: true },
     depsReadonly: { idle: false, wanted: true },
     securityProfile: { idle: 'default', wanted: 'untrusted' },
     image: { idle: 'host', wanted: 'python:3.12-slim' },

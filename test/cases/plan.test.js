@@ -177,7 +177,7 @@ test('plan() is plain data, and the same each time', async (t) => {
   const plan = await sandbox.plan();
   assert.deepEqual(JSON.parse(JSON.stringify(plan)), plan);
   assert.deepEqual(await sandbox.plan(), plan);
-  assert.equal(plan.version, 1);
+  assert.equal(plan.version, 2);
   assert.equal(plan.glovebox, glovebox.version);
 });
 
@@ -205,7 +205,7 @@ test('a plan given back, as an object or a file, makes the same box', async (t) 
   const file = path.join(scratchFolder(t), 'plan.json');
   fs.writeFileSync(file, JSON.stringify(plan, null, 2));
   const { spec } = plan;
-  const withoutBox = { version: 1, spec };
+  const withoutBox = { version: 2, spec };
   for (const source of [plan, file, withoutBox]) {
     const again = await open(t, { spec: source });
     assert.deepEqual(await lookInside(again), expected);
@@ -283,7 +283,7 @@ test('ATK-KEYS a spec of very many wrong keys is refused at the first', async ()
   const start = Date.now();
   await assert.rejects(
     new Sandbox({
-      spec: { version: 1, spec: Object.fromEntries(keys) },
+      spec: { version: 2, spec: Object.fromEntries(keys) },
     }).open(),
     /spec\.0: expected no such key/,
   );
@@ -307,7 +307,7 @@ test('the part `spec` of a plan is refused with what to give instead', async () 
     fs.rmSync(file);
   }
   // Nobody else is told so.
-  for (const source of [{}, { version: 1 }, { spec }, { entries: 1, spec }]) {
+  for (const source of [{}, { version: 2 }, { spec }, { entries: 1, spec }]) {
     await assert.rejects(
       new Sandbox({ spec: source }).open(),
       ({ message }) => !message.includes('the part'),
@@ -319,8 +319,8 @@ test('a spec that is wrong is refused with the place in it', async () => {
   const good = await withSandbox(async (sandbox) => sandbox.plan());
   const before = fs.readdirSync(os.tmpdir());
   const cases = [
-    [(plan) => delete plan.version, /version: expected 1.*received nothing/],
-    [(plan) => (plan.version = 2), /version: expected 1.*received 2/],
+    [(plan) => delete plan.version, /version: expected 2.*received nothing/],
+    [(plan) => (plan.version = 1), /version: expected 2.*received 1/],
     [(plan) => (plan.glovebox = 5), /glovebox: expected a string, received 5/],
     [(plan) => (plan.specs = 1), / specs: expected no such key/],
     [(plan) => delete plan.spec, / spec: expected an object, received nothing/],
@@ -335,6 +335,7 @@ test('a spec that is wrong is refused with the place in it', async () => {
     [({ spec }) => delete spec.limits.cpus, /cpus: .* received nothing/],
     [({ spec }) => (spec.timeoutS = null), /timeoutS: .* received null/],
     [({ spec }) => (spec.warm = 1), /spec\.warm: expected true or false/],
+    [({ spec }) => delete spec.network, /spec\.network: .* received nothing/],
     [({ spec }) => (spec.workspace = 'x'), /spec\.workspace: expected an abs/],
     [({ spec }) => (spec.cwd = ''), /spec\.cwd: .* received an empty string/],
     [({ spec }) => (spec.runtimes.ruby = null), /spec\.runtimes\.ruby: /],
@@ -377,10 +378,10 @@ test('a spec file that is none is refused, whatever it is', async (t) => {
   const deep = '['.repeat(100000);
   const texts = [
     ['', /byte 0: expected JSON/],
-    ['{"version": 1,', /expected JSON/],
-    ['{"version": 1} {}', /byte 14: expected the end of the file/],
+    ['{"version": 2,', /expected JSON/],
+    ['{"version": 2} {}', /byte 14: expected the end of the file/],
     ['[]', /the file: expected an object, received an array/],
-    ['{"version":1,"spec":{},"spec":{}}', / spec: expected the key once/],
+    ['{"version":2,"spec":{},"spec":{}}', / spec: expected the key once/],
     [deep, /byte 32: expected at most 32 levels/],
     [Buffer.from([0x7b, 0xff]), /byte 1: expected UTF-8/],
     ['{}\0', /byte 2: expected text without NUL/],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // clang-format off
-/* sources: src/launcher/caps.c src/launcher/filter.c src/launcher/limits.c src/launcher/profile.c src/common/moments.c src/common/bpf.c src/common/wire.c src/common/error.c src/common/fd.c libs: */
+/* sources: src/launcher/caps.c src/launcher/filter.c src/launcher/landlock.c src/launcher/limits.c src/launcher/profile.c src/common/moments.c src/common/bpf.c src/common/wire.c src/common/error.c src/common/fd.c libs: */
 // clang-format on
 
 /* The payload's reader of the exec blob, and its search of PATH. The input is

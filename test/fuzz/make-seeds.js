@@ -173,7 +173,7 @@ const exec = {
 // ---- spec: a spec file
 
 const wholeSpec = {
-  version: 1,
+  version: 2,
   glovebox: '0.1.0',
   spec: {
     entries: [
@@ -191,6 +191,7 @@ const wholeSpec = {
     requireLimits: false,
     trackFiles: true,
     warm: true,
+    network: false,
     timeoutS: 30,
     maxOutputBytes: 1048576,
   },
@@ -211,12 +212,12 @@ const spec = {
   'dots-in-target': specWith((file) => (file.spec.entries[3].target = '/a/..')),
   'nul-in-string': specWith((file) => (file.spec.cwd = '/a\0')),
   escapes: specWith((file) => (file.spec.env.A = '\u0001\u{1f600}\\"/')),
-  'key-twice': Buffer.from('{"version":1,"spec":{},"spec":{}}'),
-  'ends-after-comma': Buffer.from('{"version":1,'),
+  'key-twice': Buffer.from('{"version":2,"spec":{},"spec":{}}'),
+  'ends-after-comma': Buffer.from('{"version":2,'),
   'ends-in-escape': Buffer.from('{"version\\'),
   'half-a-pair': Buffer.from('{"version":"\\ud800"}'),
   'no-utf8': Buffer.from([0x22, 0xc0, 0x80, 0x22]),
-  'byte-order-mark': Buffer.from('\ufeff{"version":1}'),
+  'byte-order-mark': Buffer.from('\ufeff{"version":2}'),
   deep: Buffer.from('['.repeat(32)),
   'too-deep': Buffer.from('['.repeat(33)),
 };

@@ -144,34 +144,36 @@ answer = {'results': results, 'own': own}`,
   if (servers['::1']) assert.equal(own[1], 'own');
 });
 
-test('NET-04 sockets of the host in the file system are not in a box', async (t) => {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'network-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
-  fs.chmodSync(folder, 0o755);
-  const own = path.join(folder, 'socket');
-  await listen(t, { path: own });
-  fs.chmodSync(own, 0o777);
-  assert.equal(await connectHere({ path: own }), 'host', 'the twin');
+for (const network of [false, true]) {
+  const title = network ? ' with network: true either' : '';
+  test(`NET-04 sockets of the host in the file system are not in a box${title}`, async (t) => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'network-'));
+    t.after(() => fs.rmSync(folder, { recursive: true }));
+    fs.chmodSync(folder, 0o755);
+    const own = path.join(folder, 'socket');
+    await listen(t, { path: own });
+    fs.chmodSync(own, 0o777);
+    assert.equal(await connectHere({ path: own }), 'host', 'the twin');
 
-  const paths = [
-    own,
-    '/run/docker.sock',
-    '/var/run/docker.sock',
-    '/run/containerd/containerd.sock',
-    `/run/user/${process.getuid()}/bus`,
-    '/run/user/1000/bus',
-    '/run/dbus/system_bus_socket',
-    '/run/systemd/private',
-    '/run/systemd/journal/socket',
-    '/run/nscd/socket',
-    '/var/run/nscd/socket',
-    '/dev/log',
-    '/tmp/.X11-unix/X0',
-  ];
-  const sandbox = await open(t);
-  const { results, found } = await ask(
-    sandbox,
-    `${connectCode}
+    const paths = [
+      own,
+      '/run/docker.sock',
+      '/var/run/docker.sock',
+      '/run/containerd/containerd.sock',
+      `/run/user/${process.getuid()}/bus`,
+      '/run/user/1000/bus',
+      '/run/dbus/system_bus_socket',
+      '/run/systemd/private',
+      '/run/systemd/journal/socket',
+      '/run/nscd/socket',
+      '/var/run/nscd/socket',
+      '/dev/log',
+      '/tmp/.X11-unix/X0',
+    ];
+    const sandbox = await open(t, { network });
+    const { results, found } = await ask(
+      sandbox,
+      `${connectCode}
 import stat
 results = {path: connect(socket.AF_UNIX, socket.SOCK_STREAM, path)[0]
            for path in json.loads('${JSON.stringify(paths)}')}
@@ -183,12 +185,13 @@ for folder, below, names in os.walk('/'):
         path = os.path.join(folder, name)
         if stat.S_ISSOCK(os.lstat(path).st_mode): found.append(path)
 answer = {'results': results, 'found': found}`,
-  );
-  for (const [name, result] of Object.entries(results)) {
-    assert.equal(result, 'ENOENT', name);
-  }
-  assert.deepEqual(found, []);
-});
+    );
+    for (const [name, result] of Object.entries(results)) {
+      assert.equal(result, 'ENOENT', name);
+    }
+    assert.deepEqual(found, []);
+  });
+}
 
 test('NET-05 there is no AF_VSOCK', async (t) => {
   const code = `import socket

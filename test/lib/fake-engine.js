@@ -82,6 +82,7 @@ class FakeSession {
     pids: 'kernel',
     cpus: null,
     disk: 'watchdog',
+    scoped: false,
   };
 
   /** A function of each new run, or an object to throw. */

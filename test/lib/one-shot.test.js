@@ -152,7 +152,7 @@ describe('runCode', () => {
       ['1', { timeout: 5 }],
       ['1', { memoryMb: '5' }],
       ['1', { stdin: 5 }],
-      ['1', { network: true }],
+      ['1', { network: 'host' }],
       ['1', null],
       ['a\0', { language: 'bash' }],
     ]) {

@@ -118,7 +118,7 @@ describe('session options', () => {
       workspace: ['', 5, 'a\0b', 'half \ud800 pair'],
       capDrop: ['ALL', [5]],
       runtimes: ['python3', []],
-      network: ['no'],
+      network: ['no', 'host', 1, null],
       image: [5],
     };
     for (const [name, values] of Object.entries(wrong)) {
@@ -198,7 +198,6 @@ describe('session options', () => {
       setupTimeoutS: 60,
       mounts: { '/a': '/b' },
       profiles: ['vcpu:heavy'],
-      network: true,
       depsReadonly: true,
       securityProfile: 'untrusted',
       seccompProfile: '/x.json',
@@ -235,7 +234,6 @@ describe('session options', () => {
       setupTimeoutS: 600,
       mounts: {},
       profiles: [],
-      network: false,
       depsReadonly: false,
       securityProfile: null,
       seccompProfile: null,

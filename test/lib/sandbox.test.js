@@ -159,6 +159,7 @@ test('the session gets limits in its own units, and 0 for lifted ones', async ()
     cpuMillis: 500,
     diskBytes: 1073741824,
     enforceLimits: true,
+    network: false,
   });
   assert.deepEqual(backend.prepared.at(-1), { python: '/usr/bin/python3' });
   await sandbox.close();

@@ -99,6 +99,7 @@ export async function life(): Promise<void> {
   const running: boolean = await sandbox.isRunning();
   const killed: boolean = await sandbox.kill();
   console.log(running, killed, sandbox.sandboxId);
-  // @ts-expect-error: a box has no network
   await Sandbox.create({ allowInternetAccess: true });
+  // @ts-expect-error: all or nothing
+  await Sandbox.create({ network: { allowOut: ['1.1.1.1'] } });
 }

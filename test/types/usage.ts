@@ -75,8 +75,9 @@ export async function oneShot(): Promise<void> {
   await runCode('1', { timeout: 5 });
   // @ts-expect-error: a unit is in the name, not in the value
   await runCode('1', { timeoutS: '5s' });
-  // @ts-expect-error: not built yet
   await runCode('1', { network: true });
+  // @ts-expect-error: there is the host's and none
+  await runCode('1', { network: 'host' });
   // @ts-expect-error: code is a string
   await runCode(Buffer.from('1'));
   // @ts-expect-error: results come from calls
