@@ -2,8 +2,8 @@
 'use strict';
 
 // What a box with the host's network has of the host's /etc besides: how names
-// are found, and where else certificates lie. Read anew for each Sandbox that
-// opens, since hosts change networks; a box sees what was there then.
+// are found, and where else certificates lie. Names are read anew for each Sandbox
+// that opens, since hosts change networks; its boxes see what was there then.
 
 const fs = require('node:fs');
 const path = require('node:path');
@@ -34,20 +34,30 @@ const hostFiles = [
   'ssl/ca-bundle.pem', // SUSE
 ];
 
+// Like the rest of a root these are looked for once: it takes longer than a
+// call. Their content is that of the host at any time, since they are mounted.
+const known = new Map();
+
+function findHostFiles(etc) {
+  if (!known.has(etc)) {
+    const tree = new Tree();
+    for (const name of hostFiles) addEtcFile(tree, name, etc);
+    known.set(etc, tree.entries);
+  }
+  return known.get(etc);
+}
+
 /** The entries of a root with the host's network in it. `etc` is for tests. */
 function withHostNetwork(entries, etc = '/etc') {
   const tree = new Tree();
-  for (const name of hostFiles) addEtcFile(tree, name, etc);
   // By content: it often is a link to where a box has nothing, and is replaced
   // by another file when the network changes, which a mount would not follow.
   const resolver = readFile(path.join(etc, 'resolv.conf'));
   if (resolver) tree.file('/etc/resolv.conf', resolver);
   tree.file('/etc/hosts', makeHosts(readFile(path.join(etc, 'hosts'))));
-  const added = new Set(tree.entries.map(({ target }) => target));
-  return [
-    ...entries.filter(({ target }) => !added.has(target)),
-    ...tree.entries,
-  ];
+  const added = [...findHostFiles(etc), ...tree.entries];
+  const targets = new Set(added.map(({ target }) => target));
+  return [...entries.filter(({ target }) => !targets.has(target)), ...added];
 }
 
 /** The host's, and the box's own name, which only the box knows. */

@@ -15,6 +15,7 @@ const net = require('node:net');
 const os = require('node:os');
 const {
   glovebox,
+  isRoot,
   open,
   outside,
   packagedPython,
@@ -163,6 +164,36 @@ answer = attempt(reach)`;
   assert.equal(await ask(await open(t), code), 'ECONNREFUSED');
   await server.release();
   assert.equal(await server.answer, 'served');
+});
+
+test('NET-02: with network: true a port of the host is taken only by SO_REUSEPORT of its own user: FACT', async (t) => {
+  const serve = (reuse, port) => `
+import socket, sys
+server = socket.socket()
+if ${reuse}: server.setsockopt(socket.SOL_SOCKET, 15, 1)
+answer = attempt(server.bind, ('127.0.0.1', ${port}))
+if answer is None: server.listen()`;
+  const sandbox = await open(t, shared);
+  for (const [reuse, expected] of [
+    ['True', isRoot ? 'EADDRINUSE' : null],
+    ['False', 'EADDRINUSE'],
+  ]) {
+    const child = spawn(
+      python,
+      [
+        '-c',
+        `${prelude}${serve(reuse, 0)}
+print(server.getsockname()[1], flush=True)
+sys.stdin.read()`,
+      ],
+      { stdio: ['pipe', 'pipe', 'inherit'] },
+    );
+    t.after(() => child.kill('SIGKILL'));
+    const port = await new Promise((resolve) => {
+      child.stdout.once('data', (text) => resolve(Number(text)));
+    });
+    assert.equal(await ask(sandbox, serve('True', port)), expected, reuse);
+  }
 });
 
 for (const { name: form, begin } of forms) {
