@@ -263,6 +263,7 @@ struct gbx_msg_fork {
   uint64_t files_soft, files_hard; /* RLIMIT_NOFILE */
   uint32_t notify;                 /* the filter has a listener */
   uint32_t awaited;                /* a call waits for this box already */
+  uint32_t shares_network, scoped; /* as struct box_spec has them */
 };
 
 struct gbx_msg_forked {

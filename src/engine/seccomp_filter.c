@@ -290,6 +290,9 @@ static const struct argument_rule zygote_rules[] = {
     RULE(ALLOW, "setns", {0}),
     RULE(ALLOW, "unshare", INT(0, CLONE_NEWUSER)),
     RULE(ALLOW, "seccomp", {0}),
+    /* For the scopes of a box that shares the host's network. */
+    RULE(ALLOW, "landlock_create_ruleset", {0}),
+    RULE(ALLOW, "landlock_restrict_self", {0}),
 };
 
 static bool is_zygote_matter(const char* call,

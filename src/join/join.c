@@ -8,6 +8,7 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 
+#include "common/landlock.h"
 #include "join/bare.h"
 
 /* ---- Without a libc ---------------------------------------------------- */
@@ -47,6 +48,7 @@ static long enter_namespaces(const struct gbx_join* join) {
   static const int kinds[GBX_JOIN_NAMESPACES] = {
       CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWCGROUP, CLONE_NEWNS};
   for (int i = 0; i < GBX_JOIN_NAMESPACES; i++) {
+    if (i == GBX_JOIN_NET && join->shares_network != 0) continue;
     /* With its kind: a descriptor of another namespace is an error. */
     long result = call(__NR_setns, join->namespace_fd[i], kinds[i], 0, 0);
     if (result < 0) return result;
@@ -109,6 +111,16 @@ static long drop_capabilities(void) {
   return call(__NR_capset, (long)&header, (long)none, 0, 0);
 }
 
+static long scope_self(void) {
+  const struct gbx_landlock_ruleset rules = GBX_LANDLOCK_SCOPES;
+  long fd =
+      call(__NR_landlock_create_ruleset, (long)&rules, sizeof rules, 0, 0);
+  if (fd < 0) return fd;
+  long result = call(__NR_landlock_restrict_self, fd, 0, 0, 0);
+  (void)call(__NR_close, fd, 0, 0, 0);
+  return result;
+}
+
 static long load_filter(const struct gbx_join* join) {
   struct sock_fprog program = {.len = (unsigned short)join->filter_count,
                                .filter = (struct sock_filter*)join->filter};
@@ -146,6 +158,7 @@ __attribute__((visibility("default"))) long gbx_join(struct gbx_join* join) {
   STEP(GBX_JOIN_STEP_DUMPABLE, call(__NR_prctl, PR_SET_DUMPABLE, 1, 0, 0));
   STEP(GBX_JOIN_STEP_NO_NEW_PRIVS,
        call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0));
+  if (join->scoped != 0) STEP(GBX_JOIN_STEP_SCOPE, scope_self());
   /* Last, since it forbids most of the above. */
   long listener = load_filter(join);
   STEP(GBX_JOIN_STEP_FILTER, listener);

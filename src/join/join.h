@@ -13,7 +13,7 @@
  * musl), through /proc/self/fd/N, without lying in the box. One thread, one
  * call, no memory of its own. */
 
-#define GBX_JOIN_VERSION 1
+#define GBX_JOIN_VERSION 2
 
 /* In the order in which they are entered; the pid namespace is entered before,
  * by setns(2) and a fork. */
@@ -35,7 +35,11 @@ struct gbx_join {
   uint64_t pids;
   uint64_t filter; /* address of struct sock_filter[] */
   uint32_t filter_count;
-  uint32_t listener;    /* 1: the filter's kill set reports to a listener */
+  uint32_t listener; /* 1: the filter's kill set reports to a listener */
+  /* The box has the network namespace that the caller is in: GBX_JOIN_NET is
+   * not entered, for which there would be no right. */
+  uint32_t shares_network;
+  uint32_t scoped;      /* Landlock shuts what that leaves open */
   int32_t keep_fd[4];   /* stay open, besides 0, 1, 2; -1 for none; ascending */
   int32_t ret_listener; /* out: the listener's descriptor, close-on-exec */
   uint32_t ret_step;    /* out: enum gbx_join_step of a failure */
@@ -52,6 +56,7 @@ enum gbx_join_step {
   GBX_JOIN_STEP_NO_NEW_PRIVS,
   GBX_JOIN_STEP_FILTER,
   GBX_JOIN_STEP_DUMPABLE,
+  GBX_JOIN_STEP_SCOPE,
 };
 
 /* Needs CAP_SYS_ADMIN, CAP_SYS_CHROOT and CAP_SETPCAP in the user namespace

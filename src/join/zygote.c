@@ -86,6 +86,8 @@ static bool receive(struct order* order) {
                .filter = (uint64_t)filter,
                .filter_count = filter_count,
                .listener = ask.notify,
+               .shares_network = ask.shares_network,
+               .scoped = ask.scoped,
                /* The payload's socket will be the first of them. */
                .keep_fd = {GBX_TAKE_SOCKET, GBX_TAKE_SOCKET + 1, -1, -1}},
   };
@@ -149,9 +151,9 @@ static long become(struct order* order) {
   long result = gbx_join(&order->join);
   if (result < 0) {
     static const char* const steps[] = {
-        "join",         "version",       "setns",          "chdir",
-        "close_range",  "nested userns", "RLIMIT_NPROC",   "capset",
-        "no_new_privs", "seccomp",       "PR_SET_DUMPABLE"};
+        "join",         "version",       "setns",           "chdir",
+        "close_range",  "nested userns", "RLIMIT_NPROC",    "capset",
+        "no_new_privs", "seccomp",       "PR_SET_DUMPABLE", "landlock"};
     return talk_fail(socket_fd, result, steps[order->join.ret_step]);
   }
   struct gbx_msg_head word;

@@ -486,6 +486,10 @@ static void fork_payload(struct box* box, struct gbx_fds* fds) {
                                  .files_hard = launcher.files_hard,
                                  .notify = launcher.notify,
                                  .awaited = box->run != NULL};
+  if (root != NULL && root->shares_network) {
+    request.shares_network = 1;
+    request.scoped = launcher.scopes;
+  }
   /* Without a cgroup the kernel counts processes in a user namespace. */
   if (box->leaf == 0)
     request.pids = box->limits.pids != 0 ? box->limits.pids : UINT64_MAX;
@@ -760,7 +764,8 @@ static void start_zygote(struct root* root) {
   struct gbx_err err = {0};
   const struct zygote_filters filters = {&launcher.zygote_filter,
                                          &launcher.payload_filter};
-  if (zygote_start(&root->zygote, &root->image, &filters, &err) < 0)
+  if (zygote_start(&root->zygote, &root->image, &filters, root->shares_network,
+                   &err) < 0)
     zygote_end(&root->zygote);
   else if (watch(root->zygote.socket_fd, &zygote_watch, &err) < 0)
     (void)kill(root->zygote.pid, SIGKILL); /* its reaping does the rest */

@@ -89,14 +89,16 @@ static void zygote_main(const struct root_image* root,
 }
 
 int zygote_start(struct zygote* zygote, const struct root_image* root,
-                 const struct zygote_filters* filters, struct gbx_err* err) {
+                 const struct zygote_filters* filters, bool shares_network,
+                 struct gbx_err* err) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "zygote");
   cleanup_fd int own_fd = pair[0];
   cleanup_fd int its_fd = pair[1];
-  struct clone_args args = {.flags = CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET,
+  struct clone_args args = {.flags = CLONE_NEWIPC | CLONE_NEWUTS,
                             .exit_signal = SIGCHLD};
+  if (!shares_network) args.flags |= CLONE_NEWNET;
   pid_t pid = sys_clone3(&args);
   if (pid < 0) return gbx_fail(err, GBX_E_SETUP, errno, "clone3", "zygote");
   if (pid == 0) zygote_main(root, filters, its_fd);

@@ -33,9 +33,11 @@ struct zygote_filters {
 
 void zygote_init(struct zygote* zygote);
 
-/* Starts the interpreter of the root, if it has one. */
+/* Starts the interpreter of the root, if it has one. Where its boxes share the
+ * host's network it does too: nobody has the right to enter that again. */
 int zygote_start(struct zygote* zygote, const struct root_image* root,
-                 const struct zygote_filters* filters, struct gbx_err* err);
+                 const struct zygote_filters* filters, bool shares_network,
+                 struct gbx_err* err);
 
 /* Asks for a payload. `fds`: as FORK has them. */
 int zygote_fork(struct zygote* zygote, const struct gbx_msg_fork* request,

@@ -18,12 +18,15 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/landlock.h"
 #include "expect.h"
 #include "join/join.h"
 
@@ -203,6 +206,61 @@ static void test_processes(void) {
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* The inode of the network namespace that the joiner is in. */
+static ino_t own_network(void) {
+  struct stat info;
+  return stat("/proc/self/ns/net", &info) < 0 ? 0 : info.st_ino;
+}
+
+static ino_t shared_network;
+static pid_t own_pid;
+
+static struct sockaddr_un abstract_address(void) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  (void)snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
+                 "gbx-join-%d", own_pid);
+  return address;
+}
+
+/* The errno of a connection to it; 0 if there is one. */
+static int connect_abstract(void) {
+  struct sockaddr_un address = abstract_address();
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int result =
+      connect(fd, (struct sockaddr*)&address, sizeof address) < 0 ? errno : 0;
+  (void)close(fd);
+  return result;
+}
+
+static int check_shared(const struct gbx_join* join, long result) {
+  if (result != 0) return 10 + (int)join->ret_step;
+  if (own_network() != shared_network) return 1;
+  if (connect_abstract() != (join->scoped != 0 ? EPERM : 0)) return 2;
+  struct utsname name;
+  return uname(&name) < 0 || strcmp(name.nodename, "a-box") != 0 ? 3 : 0;
+}
+
+static void test_shared_network(void) {
+  own_pid = getpid();
+  struct sockaddr_un address = abstract_address();
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  shared_network = own_network();
+  EXPECT(fd >= 0 && shared_network != 0 &&
+         bind(fd, (struct sockaddr*)&address, sizeof address) == 0 &&
+         listen(fd, 9) == 0 && connect_abstract() == 0);
+  long version =
+      syscall(__NR_landlock_create_ruleset, NULL, 0, GBX_LANDLOCK_ASK_VERSION);
+  struct gbx_join join = fresh();
+  join.shares_network = 1;
+  for (uint32_t scoped = 0; scoped < 2; scoped++) {
+    join.scoped = scoped;
+    if (scoped == 1 && version < GBX_LANDLOCK_VERSION_WITH_SCOPES) break;
+    int status = in_box(join, check_shared);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  (void)close(fd);
+}
+
 static int try_setns(const struct gbx_join* join, long result) {
   if (result != 0) return 10 + (int)join->ret_step;
   (void)setns(-1, 0);
@@ -245,6 +303,10 @@ int main(void) {
       "PRC-02 a process that joins a box may have as many processes as "
       "its limit says",
       test_processes);
+  run_test(
+      "NET-04 a process that joins a box with the host's network stays in it, "
+      "and reaches no abstract socket outside where it is scoped",
+      test_shared_network);
   run_test("NS-10 a process that joined a box is killed for setns",
            test_filter);
   run_test("a join of another version is refused before anything is entered",

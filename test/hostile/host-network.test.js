@@ -14,6 +14,7 @@ const fs = require('node:fs');
 const net = require('node:net');
 const os = require('node:os');
 const {
+  eventually,
   glovebox,
   isRoot,
   open,
@@ -225,6 +226,30 @@ answer = json.loads(out.stdout)`;
     for await (const chunk of process.stdout) text += chunk;
     await process.wait();
     assert.deepEqual(JSON.parse(text), held);
+  }
+});
+
+test('NET-04: nor are they for interpreters that waited for their call', async (t) => {
+  const name = await listenAbstract(t);
+  const sandbox = await open(t, shared);
+  const host = fs.readlinkSync('/proc/self/ns/net');
+  const code = `${reachAbstract(name)}
+answer = [os.getppid(), os.readlink('/proc/self/ns/net'), reach_all()]`;
+  // One that was forked into its box has no parent there; init is that of others.
+  await eventually(async () => {
+    const [parent, network, reached] = await ask(sandbox, code);
+    assert.deepEqual([network, reached], [host, held], `parent ${parent}`);
+    return parent === 0;
+  }, 'no call got a Python that waited');
+  const cold = await open(t, { ...shared, warm: false });
+  assert.deepEqual(await ask(cold, code), [1, host, held]);
+  // Node has no abstract sockets of its own on all versions: by a child.
+  const node = `require('node:child_process').execFileSync('${python}',
+    ['-c', ${JSON.stringify(`${prelude}${reachAbstract(name)}\nprint(json.dumps(reach_all()))`)}],
+    { stdio: ['ignore', 'inherit', 'inherit'] })`;
+  for (let i = 0; i < 3; i++) {
+    const result = await sandbox.runCode(node, { language: 'node' });
+    assert.deepEqual(JSON.parse(result.stdout), held, result.stderr);
   }
 });
 
