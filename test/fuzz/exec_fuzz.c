@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // clang-format off
-/* sources: src/launcher/caps.c src/launcher/filter.c src/launcher/landlock.c src/launcher/limits.c src/launcher/profile.c src/common/moments.c src/common/bpf.c src/common/wire.c src/common/error.c src/common/fd.c libs: */
+/* sources: src/common/wire.c src/common/error.c src/common/fd.c libs: */
 // clang-format on
 
 /* The payload's reader of the exec blob, and its search of PATH. The input is
@@ -21,8 +21,8 @@ static int refuse_execve(const char* path, char** argv, char** envp) {
 }
 
 #define execve refuse_execve
-/* In this order: the above redefine what payload.c calls. */
-#include "launcher/payload.c"
+/* In this order: the above redefine what program.c calls. */
+#include "launcher/program.c"
 
 static size_t count_strings(char** list) {
   size_t count = 0;
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 2048) return 0;
   struct gbx_err err = {0};
   struct program program = {0};
-  int result = read_program(input_fd(data, size), &program, &err);
+  int result = program_read(input_fd(data, size), &program, &err);
   CHECK((result == 0) == (err.code == GBX_OK));
   if (result == 0) {
     struct gbx_exec_head head;
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CHECK(strcmp(program.cwd, (const char*)data + sizeof head) == 0);
     CHECK(count_strings(program.argv) == head.argc);
     CHECK(count_strings(program.envp) == head.envc);
-    int why = execute(&program);
+    int why = program_execute(&program);
     CHECK(why == ENOENT || why == EACCES);
   }
   exact_unmap_all();

@@ -149,7 +149,16 @@ test('the session gets limits in its own units, and 0 for lifted ones', async ()
     workspace: '/srv/w',
     runtimes: { python: '/usr/bin/python3' },
   });
-  assert.deepEqual(backend.engine.specs.at(-1), {
+  const { standbys, ...spec } = backend.engine.specs.at(-1);
+  assert.deepEqual(
+    standbys.map(({ runtime, argv }) => [runtime, argv[0]]),
+    [
+      ['python', '/opt/python/bin/python3'],
+      ['node', '/usr/bin/node'],
+      ['zygote', '/opt/python/bin/python3'],
+    ],
+  );
+  assert.deepEqual(spec, {
     version: 1,
     entries: defaultImage.entries,
     workspace: '/srv/w',
@@ -195,6 +204,8 @@ describe('what a call gets', () => {
       pids: 256,
       cpuMillis: 0,
       control: false,
+      standby: null,
+      warm: true,
       kernel: false,
       cell: null,
       script: null,
