@@ -11,13 +11,13 @@ const { SandboxError, toSandboxError } = require('../errors.js');
 const { FileReadStream } = require('../file-streams.js');
 const { uses } = require('../files.js');
 const { workspacePath } = require('../workspace-path.js');
+const { Batch } = require('./batch.js');
 const { hostFileError, locate } = require('./host-file.js');
 const { TarReader, archiveError } = require('./tar-reader.js');
 
 const { O_RDONLY, O_NONBLOCK, O_NOCTTY } = fs.constants;
 
-// Small heads go to the engine together.
-const batchBytes = 2 ** 18;
+const pieceBytes = 2 ** 16;
 
 /** A stream of the archive. One in the workspace is a box's, as all there is. */
 async function openArchive(session, src) {
@@ -26,7 +26,7 @@ async function openArchive(session, src) {
     return new FileReadStream(session, inside, workspacePath(inside), {
       start: 0,
       end: Number.POSITIVE_INFINITY,
-      highWaterMark: batchBytes,
+      highWaterMark: pieceBytes,
     });
   }
   const handle = await fs.promises.open(
@@ -40,38 +40,13 @@ async function openArchive(session, src) {
       option: 'src',
     });
   }
-  return handle.createReadStream({ highWaterMark: batchBytes });
-}
-
-/** Hands what comes in to the engine, small things together. */
-class Batches {
-  #file;
-  #parts = [];
-  #size = 0;
-
-  constructor(file) {
-    this.#file = file;
-  }
-
-  async add(part) {
-    this.#parts.push(part);
-    this.#size += part.length;
-    if (this.#size >= batchBytes) await this.flush();
-  }
-
-  async flush() {
-    if (this.#size === 0) return;
-    const batch = Buffer.concat(this.#parts);
-    this.#parts = [];
-    this.#size = 0;
-    await this.#file.write(batch);
-  }
+  return handle.createReadStream({ highWaterMark: pieceBytes });
 }
 
 // Not by pipeline(): of what the last part throws that tells only that the parts
 // before it were aborted.
 async function* decompress(archive) {
-  const gunzip = createGunzip();
+  const gunzip = createGunzip({ chunkSize: pieceBytes });
   archive.on('error', (error) => gunzip.destroy(error));
   // That event may have been: its file is opened while the engine's is.
   if (archive.errored) gunzip.destroy(archive.errored);
@@ -86,12 +61,13 @@ async function* decompress(archive) {
 
 async function unpack(archive, file, options) {
   const reader = new TarReader(options);
-  const batches = new Batches(file);
+  const batch = new Batch();
   for await (const piece of decompress(archive)) {
-    for (const part of reader.read(piece)) await batches.add(part);
+    for (const part of reader.read(piece)) batch.add(part);
+    if (batch.isFull) await file.write(batch.take());
   }
   reader.end();
-  await batches.flush();
+  await file.write(batch.take());
   return reader.counts;
 }
 

@@ -17,9 +17,11 @@ const { hostFileError, locate } = require('./host-file.js');
 const { maxFileBytes, maxMembers, nameProblem, targetProblem } =
   require('./rules.js');
 const { padding, tarEnd, tarHeader } = require('./tar-writer.js');
-const { readTree, types } = require('./tree.js');
+const { Batch } = require('./batch.js');
+const { TreeReader, types } = require('./tree.js');
 
-const pieceBytes = 2 ** 20;
+// What this thread does at a time: thousands of small files.
+const pieceBytes = 2 ** 16;
 // What else there is in a workspace has no name in an archive.
 const typeNames = { [types.file]: 'file', [types.folder]: 'folder' };
 
@@ -58,30 +60,39 @@ class Writer {
   #skippedFolder; // with "/" at its end
   #members = 0;
   #isSkipping = false; // the bytes of a file that is left out
+  #size = 0; // of the file that is being written
+  #left = 0; // what is still to come of it
 
   constructor({ maxBytes }) {
     this.#maxBytes = maxBytes;
   }
 
-  async *write(tree) {
-    let size = 0;
-    let left = 0;
-    for await (const { head, data } of tree) {
-      if (data) {
-        if (this.#isSkipping) continue;
-        yield data;
-        left -= data.length;
-        if (left === 0 && padding(size).length > 0) yield padding(size);
-        continue;
-      }
-      const member = this.#toMember(head);
-      // Bytes that another name of the file brought already, too.
-      this.#isSkipping = member?.type !== 'file';
-      if (!member) continue;
-      size = left = member.type === 'file' ? member.size : 0;
-      yield tarHeader(member);
+  /** The archive, in pieces, of a tree in pieces. */
+  async *write(pieces) {
+    const tree = new TreeReader();
+    const batch = new Batch();
+    for await (const piece of pieces) {
+      for (const entry of tree.read(piece)) this.#add(entry, batch);
+      if (batch.isFull) yield batch.take();
     }
-    yield tarEnd;
+    batch.add(tarEnd);
+    yield batch.take();
+  }
+
+  #add({ head, data }, batch) {
+    if (data) {
+      if (this.#isSkipping) return;
+      batch.add(data);
+      this.#left -= data.length;
+      if (this.#left === 0) batch.add(padding(this.#size));
+      return;
+    }
+    const member = this.#toMember(head);
+    // Bytes that another name of the file brought already, too.
+    this.#isSkipping = member?.type !== 'file';
+    if (!member) return;
+    this.#size = this.#left = member.type === 'file' ? member.size : 0;
+    batch.add(tarHeader(member));
   }
 
   #toMember(head) {
@@ -169,7 +180,7 @@ async function snapshot(session, dest, options) {
     try {
       file = await session.openFile(uses.pack, Buffer.alloc(0));
       await pipeline(
-        writer.write(readTree(readPieces(file))),
+        writer.write(readPieces(file)),
         // A checkpoint is made more often than it is kept.
         createGzip({ level: constants.Z_BEST_SPEED, chunkSize: 2 ** 16 }),
         stream,

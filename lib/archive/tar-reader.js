@@ -81,16 +81,22 @@ function octalField(block, at, size) {
 }
 
 function hasChecksum(block) {
-  const sum = block.reduce(
-    (total, byte, at) => total + (at >= 148 && at < 156 ? 0x20 : byte),
-    0,
-  );
+  let sum = 8 * 0x20; // in the place of its own bytes
+  for (let at = 0; at < blockBytes; at++) {
+    if (at < 148 || at >= 156) sum += block[at];
+  }
   const text = block.latin1Slice(148, 156);
   return /^ *[0-7]+[\0 ]*$/.test(text) && Number.parseInt(text, 8) === sum;
 }
 
+const zeros = Buffer.alloc(blockBytes);
+
 function isZero(bytes) {
-  return bytes.every((byte) => byte === 0);
+  for (let at = 0; at < bytes.length; at += blockBytes) {
+    const part = bytes.subarray(at, at + blockBytes);
+    if (!part.equals(zeros.subarray(0, part.length))) return false;
+  }
+  return true;
 }
 
 class TarReader {

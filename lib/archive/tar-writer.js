@@ -39,7 +39,8 @@ function block({ flag, name, target, mode, size, seconds }) {
   header.write('ustar\x0000', 257, 'latin1');
   header.write(owner.name, 265, 'latin1');
   header.write(owner.name, 297, 'latin1');
-  const sum = header.reduce((total, byte) => total + byte, 0);
+  let sum = 0;
+  for (const byte of header) sum += byte;
   header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
   return header;
 }
@@ -56,8 +57,10 @@ function paxRecord(key, value) {
   ]);
 }
 
+const zeros = Buffer.alloc(blockBytes);
+
 function padding(size) {
-  return Buffer.alloc(-size & (blockBytes - 1));
+  return zeros.subarray(0, -size & (blockBytes - 1));
 }
 
 /** The header of a member, with all that goes before it. */

@@ -19,24 +19,26 @@ function encodeHead({ type, mode, path, target, size, mtimeNs }) {
   return Buffer.concat([head, path, targetBytes]);
 }
 
-/**
- * What a tree in pieces holds: `{head}` for each entry, and `{data}` for each
- * piece of the bytes of the file before.
- */
-async function* readTree(pieces) {
-  let left = 0;
-  for await (const piece of pieces) {
+/** Reads a tree that comes in pieces. No head is split between two. */
+class TreeReader {
+  #left = 0; // bytes of the file that the next piece begins with
+
+  /**
+   * What a piece holds: `{head}` for each entry, and `{data}` for each part of
+   * the bytes of the file before.
+   */
+  *read(piece) {
     for (let at = 0; at < piece.length; ) {
-      if (left > 0) {
-        const data = piece.subarray(at, at + left);
+      if (this.#left > 0) {
+        const data = piece.subarray(at, at + this.#left);
         at += data.length;
-        left -= data.length;
+        this.#left -= data.length;
         yield { data };
         continue;
       }
       const head = decodeHead(piece, at);
       at += headBytes + head.path.length + head.target.length;
-      if (head.type === types.file) left = head.size;
+      if (head.type === types.file) this.#left = head.size;
       yield { head };
     }
   }
@@ -56,4 +58,4 @@ function decodeHead(bytes, at) {
   };
 }
 
-module.exports = { encodeHead, readTree, types };
+module.exports = { TreeReader, encodeHead, types };

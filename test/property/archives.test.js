@@ -12,7 +12,7 @@ const { nameProblem, targetProblem } = require('../../lib/archive/rules.js');
 const { TarReader } = require('../../lib/archive/tar-reader.js');
 const { padding, tarEnd, tarHeader } =
   require('../../lib/archive/tar-writer.js');
-const { readTree, types } = require('../../lib/archive/tree.js');
+const { TreeReader, types } = require('../../lib/archive/tree.js');
 const { member, pax, record } = require('../helpers/tar.js');
 
 const nameByte = fc
@@ -78,7 +78,8 @@ async function read(pieces, maxBytes = 2 ** 30) {
   const out = pieces.flatMap((piece) => reader.read(piece));
   reader.end();
   const found = [];
-  for await (const { head, data } of readTree(out)) {
+  const tree = new TreeReader();
+  for (const { head, data } of out.flatMap((part) => [...tree.read(part)])) {
     if (head) found.push({ head, parts: [] });
     else found.at(-1).parts.push(data);
   }
