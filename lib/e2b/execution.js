@@ -88,10 +88,6 @@ class Execution {
   }
 }
 
-function isImage(data) {
-  return Object.keys(data).some((type) => type.startsWith('image/'));
-}
-
 // E2B's own server does so: the text of a string is the string.
 function unquoted(text) {
   const isQuoted =
@@ -107,18 +103,6 @@ function rawOf(data) {
       formatOfType.get(type) ?? type,
       type === 'text/plain' ? unquoted(value) : value,
     ]),
-  );
-}
-
-/**
- * The main result is the value of the last expression. glovebox does not say
- * which that is; it comes after what the code displayed, and only the figures
- * that it left open come later.
- */
-function resultsOf(results) {
-  const main = results.findLastIndex(({ data }) => !isImage(data));
-  return results.map(
-    ({ data }, index) => new Result(rawOf(data), index === main),
   );
 }
 
@@ -161,12 +145,29 @@ class LogStream {
   }
 }
 
+/** Turns results into E2B's as they come. */
+class ResultStream {
+  results = [];
+  #callback;
+
+  constructor(callback) {
+    this.#callback = callback;
+  }
+
+  /** What the user's callback returned. */
+  add({ data, isMainResult }) {
+    const result = new Result(rawOf(data), isMainResult);
+    this.results.push(result);
+    return this.#callback?.(result);
+  }
+}
+
 module.exports = {
   Execution,
   ExecutionError,
   LogStream,
   OutputMessage,
   Result,
+  ResultStream,
   errorOf,
-  resultsOf,
 };

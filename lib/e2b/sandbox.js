@@ -23,7 +23,8 @@ const {
   notThere,
   translated,
 } = require('./errors.js');
-const { Execution, LogStream, errorOf, resultsOf } = require('./execution.js');
+const { Execution, LogStream, ResultStream, errorOf } =
+  require('./execution.js');
 const { Filesystem } = require('./filesystem.js');
 
 const defaultLifeMs = 300_000;
@@ -181,11 +182,17 @@ class Sandbox {
       checkText('code', code);
       const read = readOptions('runCode()', options, codeOptions);
       checkCallbacks(read, callbackNames);
+      const shown = new ResultStream(read.onResult);
       const logs = [
         new LogStream(read.onStdout, false),
         new LogStream(read.onStderr, true),
       ];
-      const { result, count } = await this.#execute(code, read, logs);
+      const callbacks = {
+        onStdout: (chunk) => logs[0].add(chunk),
+        onStderr: (chunk) => logs[1].add(chunk),
+        onResult: (result) => shown.add(result),
+      };
+      const { result, count } = await this.#execute(code, read, callbacks);
       for (const log of logs) await log.end();
       if (result.fault?.type === 'timeout') {
         throw new TimeoutError(
@@ -196,12 +203,11 @@ class Sandbox {
       }
       const [stdout, stderr] = logs.map(({ pieces }) => pieces);
       const execution = new Execution(
-        resultsOf(result.results),
+        shown.results,
         { stdout, stderr },
         errorOf(result),
         count,
       );
-      for (const one of execution.results) await read.onResult?.(one);
       if (execution.error) await read.onError?.(execution.error);
       return execution;
     });
@@ -279,15 +285,14 @@ class Sandbox {
     return found;
   }
 
-  #execute(code, read, [stdout, stderr]) {
+  #execute(code, read, callbacks) {
     if (read.language !== undefined && read.context !== undefined) {
       throw new InvalidArgumentError('Say language or context, not both');
     }
     const options = {
       timeoutS: secondsOf(read.timeoutMs, defaultTimeoutMs),
       signal: read.signal,
-      onStdout: (chunk) => stdout.add(chunk),
-      onStderr: (chunk) => stderr.add(chunk),
+      ...callbacks,
     };
     const language = languageOf(read.language ?? 'python');
     if (language === 'python') {

@@ -61,7 +61,7 @@ display(1)
   assert.equal(failed.text, undefined);
 });
 
-test('an image is base64 and not the main result', async (t) => {
+test('an image is base64', async (t) => {
   const sandbox = await create(t);
   const { results, text } = await sandbox.runCode(`class Image:
     def _repr_png_(self): return b'png'
@@ -69,11 +69,38 @@ display(Image())
 7`);
   assert.equal(Buffer.from(results[0].png, 'base64').toString(), 'png');
   assert.deepEqual(results[0].formats(), ['text', 'png']);
-  assert.equal(results[0].isMainResult, false);
   assert.equal(text, '7');
 });
 
-test('callbacks get messages as they come, results and errors after', async (t) => {
+test('the main result is the value of the last expression, whatever it is', async (t) => {
+  const sandbox = await create(t);
+  const code = `class Image:
+    def _repr_png_(self): return b'png'
+display(7)`;
+  const { results, text } = await sandbox.runCode(`${code}\nImage()`);
+  assert.deepEqual(
+    results.map(({ isMainResult }) => isMainResult),
+    [false, true],
+  );
+  assert.match(text, /Image/);
+  const without = await sandbox.runCode(`${code}\nNone`);
+  assert.equal(without.results[0].isMainResult, false);
+  assert.equal(without.text, undefined);
+});
+
+test('results come while the code runs', async (t) => {
+  const sandbox = await create(t);
+  const execution = await sandbox.runCode(
+    `import os, time
+display('shown')
+while not os.path.exists('seen'): time.sleep(0.01)
+'end'`,
+    { onResult: ({ text }) => sandbox.files.write('seen', text) },
+  );
+  assert.equal(execution.text, 'end');
+});
+
+test('callbacks get messages and results as they come, errors after', async (t) => {
   const sandbox = await create(t);
   const seen = [];
   const execution = await sandbox.runCode(
@@ -95,7 +122,8 @@ raise KeyError('k')`,
   assert.ok(execution.error instanceof e2b.ExecutionError);
   assert.ok(seen.some((one) => one[0] === 'é\n' && one[1] === false));
   assert.ok(seen.some((one) => one[0] === 'no' && one[1] === true));
-  assert.deepEqual(seen.slice(-2), ['shown', 'KeyError']);
+  assert.ok(seen.includes('shown'));
+  assert.equal(seen.at(-1), 'KeyError');
 });
 
 test('what a callback throws is what runCode rejects with', async (t) => {
