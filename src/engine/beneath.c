@@ -28,6 +28,26 @@ int gbx__beneath_open(int dir_fd, const char* path, int flags,
   return fd < 0 ? -errno : fd;
 }
 
+enum gbx_code gbx__beneath_code(int sys_errno) {
+  switch (sys_errno) {
+    case ENOENT:
+    case ENOTDIR: /* the path goes on below a file */
+      return GBX_E_NOT_FOUND;
+    case ELOOP: /* a symlink */
+    case EXDEV: /* a folder on the way was moved out meanwhile */
+    case ENAMETOOLONG:
+      return GBX_E_PATH;
+    case EEXIST:
+      return GBX_E_EXISTS;
+    case ENXIO: /* a socket, or a device without a driver */
+      return GBX_E_NOT_REGULAR;
+    case EAGAIN: /* opening it would wait for the holder of a lease */
+      return GBX_E_BUSY;
+    default:
+      return GBX_E_IO;
+  }
+}
+
 static int refuse(const char* path, const char* rule, struct gbx_err* err) {
   return gbx_fail(err, GBX_E_PATH, EINVAL, "path", "%s: %s", rule, path);
 }

@@ -20,6 +20,9 @@
 int gbx__beneath_open(int dir_fd, const char* path, int flags,
                       uint64_t resolve);
 
+/* What an errno of a path below a workspace means, as one of our codes. */
+enum gbx_code gbx__beneath_code(int sys_errno);
+
 /* Copies `path` without empty and "." parts. Refuses with GBX_E_PATH and the
  * rule: a path that is absolute, too long, or has ".."; that ends in "/"; that
  * names nothing ("", "."), unless `may_be_empty` and it is "". */

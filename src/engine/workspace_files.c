@@ -28,28 +28,8 @@ static bool is_symlink(int dir_fd, const char* path) {
 /* Says why a file could not be opened. */
 static int fail_file(int dir_fd, const char* path, int sys_errno,
                      struct gbx_err* err) {
-  enum gbx_code code = GBX_E_IO;
-  switch (sys_errno) {
-    case ENOENT:
-    case ENOTDIR: /* the path goes on below a file */
-      code = GBX_E_NOT_FOUND;
-      break;
-    case ELOOP:
-      code = is_symlink(dir_fd, path) ? GBX_E_NOT_REGULAR : GBX_E_PATH;
-      break;
-    case EXDEV: /* a folder on the way was moved out meanwhile */
-    case ENAMETOOLONG:
-      code = GBX_E_PATH;
-      break;
-    case ENXIO: /* a socket, or a device without a driver */
-      code = GBX_E_NOT_REGULAR;
-      break;
-    case EAGAIN: /* opening it would wait for the holder of a lease */
-      code = GBX_E_BUSY;
-      break;
-    default:
-      break;
-  }
+  enum gbx_code code = gbx__beneath_code(sys_errno);
+  if (sys_errno == ELOOP && is_symlink(dir_fd, path)) code = GBX_E_NOT_REGULAR;
   return gbx_fail(err, code, sys_errno, "openat2", "%s", path);
 }
 
@@ -57,26 +37,13 @@ static int fail_file(int dir_fd, const char* path, int sys_errno,
  * what is something else. */
 static int fail_folder(const char* path, int sys_errno,
                        enum gbx_code not_folder, struct gbx_err* err) {
-  enum gbx_code code = GBX_E_IO;
+  enum gbx_code code = gbx__beneath_code(sys_errno);
   const char* what = "";
-  switch (sys_errno) {
-    case ENOENT:
-      code = GBX_E_NOT_FOUND;
-      break;
-    case ENOTDIR:
-      code = not_folder;
-      what = "not a folder: ";
-      break;
-    case ELOOP:
-      code = GBX_E_PATH;
-      what = "leads through a symlink: ";
-      break;
-    case EXDEV:
-    case ENAMETOOLONG:
-      code = GBX_E_PATH;
-      break;
-    default:
-      break;
+  if (sys_errno == ENOTDIR) {
+    code = not_folder;
+    what = "not a folder: ";
+  } else if (sys_errno == ELOOP) {
+    what = "leads through a symlink: ";
   }
   return gbx_fail(err, code, sys_errno, "folder", "%s%s", what, path);
 }

@@ -16,24 +16,7 @@
 
 static int fail_path(const char* op, const char* path, int sys_errno,
                      struct gbx_err* err) {
-  enum gbx_code code = GBX_E_IO;
-  switch (sys_errno) {
-    case ENOENT:
-    case ENOTDIR: /* the path goes on below a file */
-      code = GBX_E_NOT_FOUND;
-      break;
-    case ELOOP:
-    case EXDEV:
-    case ENAMETOOLONG:
-      code = GBX_E_PATH;
-      break;
-    case EEXIST:
-      code = GBX_E_EXISTS;
-      break;
-    default:
-      break;
-  }
-  return gbx_fail(err, code, sys_errno, op, "%s", path);
+  return gbx_fail(err, gbx__beneath_code(sys_errno), sys_errno, op, "%s", path);
 }
 
 /* Opens the folder that `path` lies in. `clean` gets the path, *ret_name points
