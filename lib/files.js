@@ -42,7 +42,49 @@ function isStream(data) {
   return typeof data?.[Symbol.asyncIterator] === 'function';
 }
 
-async function writeFile(session, path, data) {
+/**
+ * The pieces of a source, as `for await` takes them. Once `signal` is aborted it
+ * throws the reason: a source that never yields again is not waited for.
+ */
+async function* piecesUntil(signal, source) {
+  const iterator = source[Symbol.asyncIterator]();
+  let isAtPiece = false;
+  try {
+    for (;;) {
+      const { value, done } = await nextUntil(signal, iterator);
+      if (done) return;
+      isAtPiece = true;
+      yield value;
+      isAtPiece = false;
+    }
+  } finally {
+    if (signal.aborted) leave(iterator, source);
+    else if (isAtPiece) await iterator.return?.();
+  }
+}
+
+function nextUntil(signal, iterator) {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener('abort', onAbort);
+    // Also where next() throws.
+    const next = (async () => iterator.next())();
+    next
+      .finally(() => signal.removeEventListener('abort', onAbort))
+      .then(resolve, reject);
+  });
+}
+
+// A generator does not return while it waits for its next piece.
+function leave(iterator, source) {
+  source.destroy?.();
+  const returned = (async () => iterator.return?.())();
+  returned.catch(() => {}); // What it says of that is of no use any more.
+}
+
+/** `closed` is aborted when the sandbox closes. */
+async function writeFile(session, path, data, closed) {
   const target = workspacePath(path);
   const bytes = toBytes(data);
   if (bytes) {
@@ -59,7 +101,7 @@ async function writeFile(session, path, data) {
   const opened = session.openFile(uses.write, target);
   const file = await attempt('writeFile', path, opened);
   try {
-    for await (const piece of data) {
+    for await (const piece of piecesUntil(closed, data)) {
       const part = toBytes(piece);
       if (!part) {
         throw invalidOption('data', 'pieces of text or bytes', describe(piece));

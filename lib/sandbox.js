@@ -60,6 +60,7 @@ class Sandbox {
   #warns = true;
   #opening;
   #closing;
+  #closed = new AbortController(); // aborted when close() is called
   // All are there once it is open. The settings are the options, or what a spec
   // has in their place; the environment and the folder are those of all calls.
   #settings;
@@ -103,6 +104,7 @@ class Sandbox {
 
   close() {
     this.#closing ??= this.#close();
+    this.#closed.abort(closedError());
     return this.#closing;
   }
 
@@ -154,7 +156,7 @@ class Sandbox {
   // ---- Files: what they do is in files.js -----------------------------------
 
   async writeFile(path, data) {
-    return files.writeFile(this.#ready(), path, data);
+    return files.writeFile(this.#ready(), path, data, this.#closed.signal);
   }
 
   async readFile(path, options) {

@@ -7,6 +7,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { Readable } = require('node:stream');
 const {
   busyDescendants,
   descendants,
@@ -46,6 +47,57 @@ test('close() kills what runs, and those calls reject', async (t) => {
   assert.deepEqual(sleeps(), []);
   assert.ok(!fs.existsSync(workspace));
   await Promise.all(outcomes);
+});
+
+test('close() rejects a writeFile() whose source yields no more', async (t) => {
+  for (const makeSource of [
+    () => new Readable({ read() {} }),
+    async function* () {
+      yield 'one';
+      await new Promise(() => {});
+    },
+  ]) {
+    const sandbox = await open(t);
+    const source = makeSource();
+    const call = sandbox.writeFile('file', source);
+    const outcome = assert.rejects(call, closed);
+    await sandbox.writeFile('other', 'x'); // By now the first one waits.
+    await sandbox.close();
+    await outcome;
+    assert.notEqual(source.destroyed, false);
+  }
+});
+
+test('a writeFile() that fails leaves its source as for await does', async (t) => {
+  const sandbox = await open(t);
+  const mistake = new Error('mine');
+  let isLeft = false;
+  const calls = [
+    [
+      async function* () {
+        yield 'one';
+        throw mistake;
+      },
+      (error) => error === mistake,
+    ],
+    [
+      async function* () {
+        try {
+          yield 5;
+        } finally {
+          isLeft = true;
+        }
+      },
+      { message: /pieces of text or bytes/ },
+    ],
+  ];
+  for (const [source, expected] of calls) {
+    await assert.rejects(sandbox.writeFile('file', source()), expected);
+  }
+  assert.ok(isLeft);
+  assert.equal(await sandbox.exists('file'), false);
+  await sandbox.writeFile('file', Readable.from(['a', 'b']));
+  assert.equal(await sandbox.readFile('file', 'utf8'), 'ab');
 });
 
 test('close() rejects calls that have not begun to run yet', async (t) => {
