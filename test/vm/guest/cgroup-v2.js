@@ -149,6 +149,11 @@ c = b'x' * (100 * 2**20)`);
   const mib = usage.maxMemoryBytes / 2 ** 20;
   assert.ok(mib >= 200 && mib < 400, `${mib} MiB`);
   assert.ok(usage.cpuMs >= 300, `${usage.cpuMs} ms`);
+  const apart = usage.cpuUserMs + usage.cpuSystemMs;
+  assert.ok(Math.abs(apart - usage.cpuMs) < 50, `${apart} ms apart`);
+  // pids.peak came with Linux 6.1.
+  const pids = usage.maxPids ?? 2;
+  assert.ok(pids >= 2 && pids < 10, `${pids} processes`);
 });
 
 test('SIGKILL of the host leaves no leaf and no scope', async (t) => {
