@@ -155,7 +155,8 @@ export interface SandboxOptions {
 
   /**
    * Whether results list the files that changed in the workspace. Takes time
-   * in proportion to the number of files there.
+   * in proportion to the number of files that were touched; for a first call,
+   * for cells, and where folders were made or moved, to that of all there are.
    *
    * @default true
    */

@@ -18,22 +18,24 @@
 
 #define MAX_PATH_BYTES (256u << 20)
 
-struct gbx__index {
-  struct gbx__walk walk;
-};
-
-int gbx__index_scan(const struct gbx__workspace* workspace,
-                    struct gbx__index** ret_index, struct gbx_err* err) {
+int gbx__index_scan_with(const struct gbx__workspace* workspace,
+                         const struct gbx__walk_visitor* visitor,
+                         struct gbx__index** ret_index, struct gbx_err* err) {
   struct gbx__index* index = malloc(sizeof *index);
   if (index == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "index");
-  int result = gbx__walk_init(&index->walk, workspace->fd, 0, err);
+  int result = gbx__walk_init_with(&index->walk, workspace->fd, visitor, err);
   if (result < 0) {
     free(index);
     return result;
   }
   *ret_index = index;
   return 0;
+}
+
+int gbx__index_scan(const struct gbx__workspace* workspace,
+                    struct gbx__index** ret_index, struct gbx_err* err) {
+  return gbx__index_scan_with(workspace, NULL, ret_index, err);
 }
 
 void gbx__index_free(struct gbx__index* index) {
@@ -137,8 +139,8 @@ static bool is_folder(const struct gbx__walk_node* node) {
   return node->folder != GBX__WALK_NO_FOLDER;
 }
 
-static bool is_same_file(const struct gbx__walk_node* a,
-                         const struct gbx__walk_node* b) {
+bool gbx__index_same_file(const struct gbx__walk_node* a,
+                          const struct gbx__walk_node* b) {
   return a->inode == b->inode && a->size == b->size &&
          a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
 }
@@ -159,7 +161,7 @@ static void see_pair(struct diff* diff, uint32_t folder,
   if (is_folder(after)) {
     diff->counterparts[after->folder] = before->folder;
     diff->fates[before->folder] = PAIRED;
-  } else if (!is_same_file(before, after)) {
+  } else if (!gbx__index_same_file(before, after)) {
     add_change(diff, diff->after, folder, after, GBX_MODIFIED);
   }
 }

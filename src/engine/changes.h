@@ -21,14 +21,28 @@
 #include <stddef.h>
 
 #include "engine/engine.h"
+#include "engine/walk.h"
 
-struct gbx__index;
 struct gbx__workspace;
+
+struct gbx__index {
+  struct gbx__walk walk;
+};
 
 /* Looks at every regular file but ".deps" and our temporary files. A folder
  * that may not be read is left out. Errors: see gbx__walk_init. */
 int gbx__index_scan(const struct gbx__workspace* workspace,
                     struct gbx__index** ret_index, struct gbx_err* err);
+
+/* The same, with a visitor of its folders. */
+int gbx__index_scan_with(const struct gbx__workspace* workspace,
+                         const struct gbx__walk_visitor* visitor,
+                         struct gbx__index** ret_index, struct gbx_err* err);
+
+/* Whether the two are the same file with the same content, as far as a look at
+ * it can tell. */
+bool gbx__index_same_file(const struct gbx__walk_node* a,
+                          const struct gbx__walk_node* b);
 
 /* Waits until whatever is changed from now on will have a later ctime than the
  * index holds. Up to Linux 6.12, and on some filesystems, that takes a timer

@@ -16,6 +16,7 @@
 #include "engine/changes.h"
 #include "engine/engine.h"
 #include "engine/nameless.h"
+#include "engine/tracker.h"
 #include "engine/usage.h"
 #include "engine/workspace.h"
 
@@ -152,7 +153,8 @@ struct gbx_engine {
   uint32_t starting; /* runs that the launcher has not started yet */
   uint32_t held;     /* no run starts: see gbx__runs_hold */
   uint32_t counts;   /* of workspaces that grow, by workers */
-  uint32_t next_id;  /* protected by `mutex` */
+  struct gbx__tracker_budget tracker_budget; /* workers */
+  uint32_t next_id;                          /* protected by `mutex` */
 };
 
 /* A number for a session, root or run: unique in the engine. Any thread. */
@@ -239,8 +241,13 @@ struct gbx_session {
   struct gbx__task* close_task; /* NULL once gbx_session_close was called */
   gbx_done_cb close_cb;
   void* close_data;
-  uint32_t pending_work; /* worker jobs that use the workspace */
-  bool unpacking;        /* a restore is on its way */
+  uint32_t pending_work;        /* worker jobs that use the workspace */
+  struct gbx__tracker* tracker; /* NULL: not needed yet */
+  struct gbx_run* tracking;     /* has the tracker; or NULL */
+  bool tracking_alone;          /* no other box has lived since that took it */
+  bool doubtful;                /* one may live that we know nothing of */
+  atomic_uint file_count;       /* as last walked, by a worker */
+  bool unpacking;               /* a restore is on its way */
   bool swapping; /* it changes places with what is there: no run starts */
 };
 
@@ -460,7 +467,10 @@ struct gbx_run {
   struct gbx_msg_end end;
   struct gbx_err failure; /* code != 0: on_end gets it instead of a result */
 
-  struct gbx__index* before;
+  struct gbx__index* before; /* without the tracker */
+  bool scanned;              /* there is something to compare with */
+  bool tracks;               /* it has the session's tracker */
+  bool compares_alone;
   struct gbx_changed_file* files;
   size_t file_count;
   bool files_truncated;

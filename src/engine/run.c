@@ -86,7 +86,7 @@ void gbx__run_free(struct gbx_run* run) {
   gbx__bytes_free(&run->script);
   gbx__bytes_free(&run->cell);
   gbx__bytes_free(&run->done);
-  gbx__index_free(run->before);
+  gbx__run_drop_scan(run);
   free(run->files);
   while (run->cells != NULL) {
     struct gbx__cell* cell = run->cells;
@@ -323,63 +323,6 @@ void gbx__run_conclude(struct gbx_run* run) {
   gbx__runs_advance(engine);
 }
 
-/* ---- What changed in the workspace ------------------------------------- */
-
-static struct gbx_run* run_of_scan(struct gbx__work* work) {
-  return (struct gbx_run*)((char*)work - offsetof(struct gbx_run, scan));
-}
-
-static void scan(struct gbx__work* work) {
-  struct gbx_run* run = run_of_scan(work);
-  /* A workspace that cannot be read has no changed files; the code may have
-   * made it so, and its result is still due. */
-  struct gbx__index* index = NULL;
-  struct gbx_err err = {0};
-  if (gbx__index_scan(&run->session->workspace, &index, &err) < 0) {
-    run->files_truncated = err.code == GBX_E_TOO_LARGE;
-    return;
-  }
-  if (!run->comparing) {
-    gbx__index_settle(&run->session->workspace, index);
-    run->before = index;
-    return;
-  }
-  if (run->before != NULL)
-    (void)gbx__index_diff(run->before, index, &run->files, &run->file_count,
-                          &err);
-  if (err.code == GBX_E_TOO_LARGE) run->files_truncated = true;
-  gbx__index_free(index);
-}
-
-/* Lists the workspace on a worker, to compare it with the list before or to be
- * that; `done` goes on. */
-void gbx__run_start_scan(struct gbx_run* run, bool compare,
-                         void (*done)(struct gbx__work*)) {
-  if (!compare) {
-    gbx__index_free(run->before);
-    run->before = NULL;
-    run->files_truncated = false;
-  }
-  run->scan.work = scan;
-  run->scan.done = done;
-  run->comparing = compare;
-  run->scanning = true;
-  run->session->pending_work++;
-  gbx__work_start(run->engine, &run->scan);
-}
-
-/* Returns the run whose scan it was. */
-struct gbx_run* gbx__run_end_scan(struct gbx__work* work) {
-  struct gbx_run* run = run_of_scan(work);
-  run->scanning = false;
-  run->session->pending_work--;
-  if (run->comparing) {
-    gbx__index_free(run->before);
-    run->before = NULL;
-  }
-  return run;
-}
-
 static void compared_run(struct gbx__work* work) {
   struct gbx_run* run = gbx__run_end_scan(work);
   gbx_moment(run->engine->moments, GBX_AT_COMPARED, run->id);
@@ -429,8 +372,9 @@ static void end_box(struct gbx_run* run, bool is_certain) {
     read_control(run, is_certain ? LAST_SHARE : LOUD_SHARE);
   gbx__control_close(&run->control);
   gbx_moment(run->engine->moments, GBX_AT_DRAINED, run->id);
+  if (ran && !is_certain) gbx__run_doubt_changes(run);
   if (run->scanning) return; /* a cell's scan goes on to conclude */
-  if (ran && run->before != NULL && find_failure(run) == NULL)
+  if (ran && gbx__run_was_scanned(run) && find_failure(run) == NULL)
     gbx__run_start_scan(run, true, compared_run);
   else
     gbx__run_conclude(run);
@@ -716,6 +660,7 @@ void gbx__runs_advance(struct gbx_engine* engine) {
   while ((run = next_to_start(engine)) != NULL) {
     engine->starting++;
     run->state = RUN_SCANNING;
+    gbx__run_disturb_changes(run);
     if (run->track_files && !run->kernel)
       gbx__run_start_scan(run, false, scanned_run);
     else

@@ -74,6 +74,13 @@ void gbx__trace_ask(struct gbx_run* run);
 void gbx__run_start_scan(struct gbx_run* run, bool compare,
                          void (*done)(struct gbx__work*));
 struct gbx_run* gbx__run_end_scan(struct gbx__work* work);
+/* Whether there is something to compare with; forgets it. */
+bool gbx__run_was_scanned(const struct gbx_run* run);
+void gbx__run_drop_scan(struct gbx_run* run);
+/* A run is about to have a box: others are no longer alone. */
+void gbx__run_disturb_changes(struct gbx_run* run);
+/* Its box may live on, although the run is over. */
+void gbx__run_doubt_changes(struct gbx_run* run);
 
 /* ---- Cells ------------------------------------------------------------- */
 

@@ -45,6 +45,7 @@ static void free_session(struct gbx_session* session) {
     }
   gbx__session_drop_files(session);
   if (session->has_workspace) gbx__workspace_done(&session->workspace);
+  gbx__tracker_free(session->tracker);
   free(session->blob);
   free(session->wanted_workspace);
   free(session->temp_dir);
@@ -549,7 +550,12 @@ struct remove_work {
 
 static void remove_tree(struct gbx__work* work) {
   struct remove_work* job = (struct remove_work*)work;
-  (void)gbx__workspace_remove(&job->session->workspace, &job->err);
+  struct gbx_session* session = job->session;
+  /* The kernel takes milliseconds to end its watches. */
+  gbx__tracker_free(session->tracker);
+  session->tracker = NULL;
+  if (session->workspace.temporary)
+    (void)gbx__workspace_remove(&session->workspace, &job->err);
 }
 
 static void finish_close(struct gbx_session* session,
@@ -574,7 +580,8 @@ static void tree_removed(struct gbx__work* work) {
 
 static void remove_workspace(struct gbx_session* session) {
   struct remove_work* job = NULL;
-  if (session->has_workspace && session->workspace.temporary)
+  if (session->has_workspace &&
+      (session->workspace.temporary || session->tracker != NULL))
     job = calloc(1, sizeof *job);
   if (job == NULL) {
     finish_close(session, NULL);

@@ -61,6 +61,15 @@ struct gbx__walk {
   uint32_t entries_seen, steps; /* against the bounds */
   uint32_t prefix_size;
   int64_t newest_ns; /* the latest ctime of a file */
+  /* Something was left out where files may be, or a file has several names. */
+  bool partial;
+  const struct gbx__walk_visitor* visitor; /* while the tree is read */
+};
+
+/* Called for each folder, when it is open and nothing of it read. */
+struct gbx__walk_visitor {
+  void (*enter)(void* data, uint32_t folder, int fd);
+  void* data;
 };
 
 /* Reads the tree below `dir_fd`, which may be O_PATH. `prefix_size` is the
@@ -69,6 +78,10 @@ struct gbx__walk {
  * GBX_E_UNSUPPORTED (no openat2). A failed walk holds nothing. */
 int gbx__walk_init(struct gbx__walk* walk, int dir_fd, size_t prefix_size,
                    struct gbx_err* err);
+/* The same of the whole workspace, with a visitor. */
+int gbx__walk_init_with(struct gbx__walk* walk, int dir_fd,
+                        const struct gbx__walk_visitor* visitor,
+                        struct gbx_err* err);
 void gbx__walk_done(struct gbx__walk* walk);
 
 static inline const char* gbx__walk_name(const struct gbx__walk* walk,
@@ -93,5 +106,32 @@ size_t gbx__walk_path_size(const struct gbx__walk* walk, uint32_t folder,
 /* Writes that path, relative to where the walk began, and a NUL. */
 void gbx__walk_path(const struct gbx__walk* walk, uint32_t folder,
                     const struct gbx__walk_node* file, char* path);
+
+/* Writes the way to `folder`, with "/" at its end, so that it ends at `end`. */
+void gbx__walk_folder_path(const struct gbx__walk* walk, uint32_t folder,
+                           char* end);
+
+/* ---- Keeping it up to date ---------------------------------------------- */
+
+/* Opens a folder for reading. Returns a descriptor or a negative errno. */
+int gbx__walk_open_folder(const struct gbx__walk* walk, uint32_t folder,
+                          int dir_fd);
+
+/* Looks at the file `name` in a folder. Returns 1 if it is a regular file, 0
+ * for what a walk would not tell of, or a negative errno: -ENOENT for nothing,
+ * -EISDIR for a folder, -EMLINK for a file with several names, -EXDEV for a
+ * mount. */
+int gbx__walk_look(const struct gbx__walk* walk, uint32_t folder, int fd,
+                   const char* name, struct gbx__walk_node* ret_file);
+
+/* The file of that name; NULL if there is none. */
+const struct gbx__walk_node* gbx__walk_find(const struct gbx__walk* walk,
+                                            uint32_t folder, const char* name);
+/* Adds a file, or gives it the facts of `file`. GBX_E_NO_MEMORY,
+ * GBX_E_TOO_LARGE. The order stays; pointers to nodes do not. */
+int gbx__walk_put(struct gbx__walk* walk, uint32_t folder, const char* name,
+                  const struct gbx__walk_node* file, struct gbx_err* err);
+/* Takes a file out, if there is one of that name. Its name stays in memory. */
+void gbx__walk_drop(struct gbx__walk* walk, uint32_t folder, const char* name);
 
 #endif  // SRC_ENGINE_WALK_H_

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What a call changed in the workspace: by a tracker, which the session keeps,
+ * or by two walks of its own. There is one tracker and its list is of one
+ * moment, so it serves a call that begins while no other box lives; and its
+ * shorter way one that ends so as well. */
+
+#include <stdlib.h>
+
+#include "engine/run.h"
+
+static struct gbx_run* run_of_scan(struct gbx__work* work) {
+  return (struct gbx_run*)((char*)work - offsetof(struct gbx_run, scan));
+}
+
+/* ---- Who has the tracker ------------------------------------------------- */
+
+static bool shares_workspace(const struct gbx_session* a,
+                             const struct gbx_session* b) {
+  return a->workspace.dev == b->workspace.dev &&
+         a->workspace.ino == b->workspace.ino;
+}
+
+static bool may_live(const struct gbx_run* run) {
+  return run->state != RUN_WAITING && run->state != RUN_ENDED;
+}
+
+/* Whether no box but that of this run can be in its workspace. */
+static bool is_alone(const struct gbx_run* run) {
+  for (const struct gbx_run* other = run->engine->runs; other != NULL;
+       other = other->next)
+    if (other != run && may_live(other) &&
+        shares_workspace(other->session, run->session))
+      return false;
+  return true;
+}
+
+/* A first call is not worth it, and a box that goes on living when its call is
+ * over may write to what it has mapped without a word. */
+static bool take_tracker(struct gbx_run* run) {
+  struct gbx_session* session = run->session;
+  if (run->kernel || session->tracking != NULL || session->doubtful ||
+      atomic_load(&session->file_count) < GBX__TRACKER_LEAST_FILES ||
+      !is_alone(run))
+    return false;
+  if (session->tracker == NULL)
+    session->tracker = gbx__tracker_new(&run->engine->tracker_budget);
+  if (session->tracker == NULL || !gbx__tracker_is_useful(session->tracker))
+    return false;
+  session->tracking = run;
+  session->tracking_alone = true;
+  return true;
+}
+
+void gbx__run_disturb_changes(struct gbx_run* run) {
+  for (struct gbx_session* session = run->engine->sessions; session != NULL;
+       session = session->next)
+    if (session->tracking != NULL && session->tracking != run &&
+        shares_workspace(session, run->session))
+      session->tracking_alone = false;
+}
+
+void gbx__run_doubt_changes(struct gbx_run* run) {
+  for (struct gbx_session* session = run->engine->sessions; session != NULL;
+       session = session->next)
+    if (shares_workspace(session, run->session)) {
+      session->doubtful = true;
+      session->tracking_alone = false;
+    }
+}
+
+/* ---- Looking ------------------------------------------------------------- */
+
+static bool is_tracking(const struct gbx_run* run) {
+  return run->session != NULL && run->session->tracking == run;
+}
+
+static void track(struct gbx_run* run, struct gbx_err* err) {
+  struct gbx_session* session = run->session;
+  if (run->comparing)
+    (void)gbx__tracker_end(session->tracker, &session->workspace,
+                           run->compares_alone, &run->files, &run->file_count,
+                           err);
+  else
+    run->scanned =
+        gbx__tracker_begin(session->tracker, &session->workspace, err) == 0;
+}
+
+static void walk(struct gbx_run* run, struct gbx_err* err) {
+  struct gbx_session* session = run->session;
+  struct gbx__index* index = NULL;
+  if (gbx__index_scan(&session->workspace, &index, err) < 0) return;
+  atomic_store(&session->file_count, index->walk.file_count);
+  if (!run->comparing) {
+    gbx__index_settle(&session->workspace, index);
+    run->before = index;
+    run->scanned = true;
+    return;
+  }
+  if (run->before != NULL)
+    (void)gbx__index_diff(run->before, index, &run->files, &run->file_count,
+                          err);
+  gbx__index_free(index);
+}
+
+static void scan(struct gbx__work* work) {
+  struct gbx_run* run = run_of_scan(work);
+  /* A workspace that cannot be read has no changed files; the code may have
+   * made it so, and its result is still due. */
+  struct gbx_err err = {0};
+  if (run->tracks)
+    track(run, &err);
+  else
+    walk(run, &err);
+  if (err.code == GBX_E_TOO_LARGE) run->files_truncated = true;
+}
+
+void gbx__run_start_scan(struct gbx_run* run, bool compare,
+                         void (*done)(struct gbx__work*)) {
+  if (!compare) {
+    gbx__run_drop_scan(run);
+    run->files_truncated = false;
+    run->tracks = take_tracker(run);
+  }
+  run->compares_alone = run->session->tracking_alone;
+  run->scan.work = scan;
+  run->scan.done = done;
+  run->comparing = compare;
+  run->scanning = true;
+  run->session->pending_work++;
+  gbx__work_start(run->engine, &run->scan);
+}
+
+struct gbx_run* gbx__run_end_scan(struct gbx__work* work) {
+  struct gbx_run* run = run_of_scan(work);
+  run->scanning = false;
+  run->session->pending_work--;
+  if (run->comparing) gbx__run_drop_scan(run);
+  return run;
+}
+
+bool gbx__run_was_scanned(const struct gbx_run* run) {
+  return run->scanned;
+}
+
+void gbx__run_drop_scan(struct gbx_run* run) {
+  if (is_tracking(run)) run->session->tracking = NULL;
+  run->tracks = run->scanned = false;
+  gbx__index_free(run->before);
+  run->before = NULL;
+}
