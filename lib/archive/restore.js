@@ -62,12 +62,20 @@ async function* decompress(archive) {
 async function unpack(archive, file, options) {
   const reader = new TarReader(options);
   const batch = new Batch();
+  // The engine writes one batch while the next is read.
+  let written;
+  const write = async () => {
+    await written;
+    written = file.write(batch.take());
+    written.catch(() => {}); // It is told when the next one is, or at the end.
+  };
   for await (const piece of decompress(archive)) {
     for (const part of reader.read(piece)) batch.add(part);
-    if (batch.isFull) await file.write(batch.take());
+    if (batch.isFull) await write();
   }
   reader.end();
-  await file.write(batch.take());
+  await write();
+  await written;
   return reader.counts;
 }
 

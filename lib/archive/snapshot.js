@@ -25,10 +25,14 @@ const pieceBytes = 2 ** 16;
 // What else there is in a workspace has no name in an archive.
 const typeNames = { [types.file]: 'file', [types.folder]: 'folder' };
 
+// The engine reads the next one while this one is written.
 async function* readPieces(file) {
+  let next = file.read(0, pieceBytes);
   for (;;) {
-    const piece = await file.read(0, pieceBytes);
+    const piece = await next;
     if (piece.length === 0) return;
+    next = file.read(0, pieceBytes);
+    next.catch(() => {}); // It is told when its turn comes, if it does.
     yield piece;
   }
 }
