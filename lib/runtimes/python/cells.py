@@ -65,6 +65,9 @@ def prepare():
 class Nowhere:
     """A channel for a cell that nobody gave."""
 
+    def is_open(self):
+        return True
+
     def send(self, kind, body):
         pass
 
@@ -78,6 +81,7 @@ def rehearse():
     """
     prepared.channel = Nowhere()
     prepared.run({"code": "print(end='')\n0", "name": "<rehearsal>"})
+    prepared.restore()
     prepared.count = 0
     sources.forget("<rehearsal>")
 
@@ -167,7 +171,8 @@ class Runner:
         """Run one cell and answer; return its exit code."""
         self.count += 1
         name = cell.get("name") or "<cell %d>" % self.count
-        self.restore()
+        if self.count > 1:
+            self.restore()
         failure = attempt(self.execute, cell["code"], name)
         undrawn = attempt(self.display_figures)
         if failure is None:

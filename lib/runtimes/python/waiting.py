@@ -72,8 +72,11 @@ def take_environment(blob):
     """Replace the environment by the one in an exec blob (src/common/wire.h)."""
     argument_count = int.from_bytes(blob[4:8], sys.byteorder)
     # The folder, the arguments, the variables, and nothing behind the last NUL.
-    strings = blob[12:].split(b"\0")[:-1]
-    os.environ.clear()
-    for variable in strings[1 + argument_count:]:
-        name, _, value = variable.partition(b"=")
-        os.environb[name] = value
+    variables = blob[12:].split(b"\0")[1 + argument_count:-1]
+    wanted = dict(variable.partition(b"=")[::2] for variable in variables)
+    for name in set(os.environb) - set(wanted):
+        del os.environb[name]
+    # Most are what the interpreter was started with.
+    for name, value in wanted.items():
+        if os.environb.get(name) != value:
+            os.environb[name] = value
