@@ -6,15 +6,14 @@
 #include "engine/workspace.h"
 
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include "common/fd.h"
+#include "common/host_rules.h"
 #include "common/remove_tree.h"
 #include "engine/beneath.h"
 
@@ -67,95 +66,25 @@ static int describe(struct gbx__workspace* workspace, const char* path, int* fd,
 /* ---- Which folders are refused --------------------------------------------
  */
 
-static const struct rule {
-  const char* path;
-  bool below; /* what is in it is refused too */
-} rules[] = {
-    {"/", false},     {"/bin", true},    {"/boot", true}, {"/dev", true},
-    {"/etc", true},   {"/home", false},  {"/lib", true},  {"/lib32", true},
-    {"/lib64", true}, {"/libx32", true}, {"/proc", true}, {"/root", false},
-    {"/run", false},  {"/sbin", true},   {"/sys", true},  {"/tmp", false},
-    {"/usr", true},   {"/var", false},
-};
-
-enum { rule_count = sizeof rules / sizeof rules[0] };
-
-/* What the kernel makes up, where a write is a command, and hugetlbfs, which
- * takes none. */
-static const uint32_t refused_filesystems[] = {
-    BPF_FS_MAGIC,       BINFMTFS_MAGIC,
-    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
-    DEBUGFS_MAGIC,      DEVPTS_SUPER_MAGIC,
-    EFIVARFS_MAGIC,     HUGETLBFS_MAGIC,
-    NSFS_MAGIC,         PROC_SUPER_MAGIC,
-    PSTOREFS_MAGIC,     SECURITYFS_MAGIC,
-    SELINUX_MAGIC,      SYSFS_MAGIC,
-    TRACEFS_MAGIC,      0x62656570 /* configfs; no header names it */,
-};
-
-/* Returns 1 if the folder `fd` is the folder `top` or lies in it, 0 if not, and
- * a negative errno if we may not know. Climbs by "..", for the same folder may
- * be reached by many paths. */
-static int is_at_or_below(int fd, const struct stat* top) {
-  cleanup_fd int at_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  struct stat st, up;
-  if (at_fd < 0 || fstat(at_fd, &st) < 0) return -errno;
-  for (;;) {
-    if (st.st_dev == top->st_dev && st.st_ino == top->st_ino) return 1;
-    int up_fd = openat(at_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (up_fd < 0) return -errno;
-    fd_close(&at_fd);
-    at_fd = up_fd;
-    if (fstat(at_fd, &up) < 0) return -errno;
-    if (up.st_dev == st.st_dev && up.st_ino == st.st_ino) return 0;
-    st = up;
-  }
+static int report(int judgement, const struct gbx_host_refusal* refusal,
+                  const char* path, struct gbx_err* err) {
+  if (judgement < 0) return refuse_unusable(err, -judgement, path);
+  return judgement == 1 ? refuse(err, EPERM, path, refusal->words) : 0;
 }
 
-/* Where nothing may be, nor be made. */
-static int check_place(int fd, const char* path, struct gbx_err* err) {
-  for (size_t i = 0; i < rule_count; i++) {
-    struct stat st;
-    if (!rules[i].below || stat(rules[i].path, &st) < 0) continue;
-    int result = is_at_or_below(fd, &st);
-    if (result < 0) return refuse_unusable(err, -result, path);
-    if (result == 1)
-      return gbx_fail(err, GBX_E_WORKSPACE, EPERM, "workspace",
-                      "is %s, or lies in it: %s", rules[i].path, path);
-  }
-  struct statfs fs;
-  if (fstatfs(fd, &fs) < 0)
-    return gbx_fail(err, GBX_E_WORKSPACE, errno, "fstatfs", "%s", path);
-  for (size_t i = 0;
-       i < sizeof refused_filesystems / sizeof refused_filesystems[0]; i++) {
-    if ((uint32_t)fs.f_type == refused_filesystems[i])
-      return refuse(err, EPERM, path, "on a filesystem of the kernel's own");
-  }
-  return 0;
+static int check_new(int fd, const char* name, const char* path,
+                     const struct gbx_host_user* user, struct gbx_err* err) {
+  struct gbx_host_refusal refusal;
+  int judgement =
+      gbx_host_judge_new(fd, name, GBX_USE_WORKSPACE, user, &refusal);
+  return report(judgement, &refusal, path, err);
 }
 
-/* Refuses the folder `taken`, and what holds it. */
-static int check_not_around(const struct stat* st, const char* path,
-                            const char* taken, const char* taken_name,
-                            struct gbx_err* err) {
-  cleanup_fd int fd = open(taken, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  /* What holds a folder that is closed to us we cannot ask. For the fixed ones
-   * that is "/", which is refused anyway. */
-  if (fd < 0 || is_at_or_below(fd, st) != 1) return 0;
-  return gbx_fail(err, GBX_E_WORKSPACE, EPERM, "workspace",
-                  "is %s, or holds it: %s", taken_name, path);
-}
-
-static int check_folder(int fd, const char* path, struct gbx_err* err) {
-  struct stat st;
-  if (fstat(fd, &st) < 0)
-    return gbx_fail(err, GBX_E_WORKSPACE, errno, "fstat", "%s", path);
-  int result = check_place(fd, path, err);
-  for (size_t i = 0; result == 0 && i < rule_count; i++)
-    result = check_not_around(&st, path, rules[i].path, rules[i].path, err);
-  const char* home = getenv("HOME");
-  if (result == 0 && home != NULL && home[0] == '/')
-    result = check_not_around(&st, path, home, "$HOME", err);
+static int check_folder(int fd, const char* path,
+                        const struct gbx_host_user* user, struct gbx_err* err) {
+  struct gbx_host_refusal refusal;
+  int judgement = gbx_host_judge(fd, GBX_USE_WORKSPACE, user, &refusal);
+  int result = report(judgement, &refusal, path, err);
   if (result < 0) return result;
   if (faccessat(fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0)
     return refuse_unusable(err, errno, path);
@@ -166,12 +95,13 @@ static int check_folder(int fd, const char* path, struct gbx_err* err) {
 
 /* Opens one part of the path, and makes it if missing. Returns a descriptor or
  * a negative errno with `err` filled. */
-static int enter_part(int fd, const char* part, const char* path, bool* made,
+static int enter_part(int fd, const char* part, const char* path,
+                      const struct gbx_host_user* user, bool* made,
                       struct gbx_err* err) {
   const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   int next_fd = openat(fd, part, flags);
   if (next_fd < 0 && errno == ENOENT) {
-    int result = check_place(fd, path, err);
+    int result = check_new(fd, part, path, user, err);
     if (result < 0) return result;
     if (mkdirat(fd, part, 0755) < 0 && errno != EEXIST)
       return gbx_fail(err, GBX_E_WORKSPACE, errno, "mkdir", "%s", path);
@@ -184,7 +114,8 @@ static int enter_part(int fd, const char* part, const char* path, bool* made,
 }
 
 /* Returns an O_PATH descriptor or a negative errno with `err` filled. */
-static int enter_path(const char* path, struct gbx_err* err) {
+static int enter_path(const char* path, const struct gbx_host_user* user,
+                      struct gbx_err* err) {
   cleanup_fd int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return gbx_fail(err, GBX_E_WORKSPACE, errno, "open", "/");
   bool made = false;
@@ -199,7 +130,7 @@ static int enter_path(const char* path, struct gbx_err* err) {
     if (size == 0 || strcmp(part, ".") == 0) continue;
     if (made && strcmp(part, "..") == 0)
       return refuse(err, EINVAL, path, "has \"..\" after a missing folder");
-    int next_fd = enter_part(fd, part, path, &made, err);
+    int next_fd = enter_part(fd, part, path, user, &made, err);
     if (next_fd < 0) return next_fd;
     fd_close(&fd);
     fd = next_fd;
@@ -207,14 +138,15 @@ static int enter_path(const char* path, struct gbx_err* err) {
   return fd_steal(&fd);
 }
 
-static int prepare_given(const char* path, struct gbx__workspace* workspace,
+static int prepare_given(const char* path, const struct gbx_host_user* user,
+                         struct gbx__workspace* workspace,
                          struct gbx_err* err) {
   if (path[0] != '/') return refuse(err, EINVAL, path, "not an absolute path");
   if (strlen(path) >= sizeof workspace->path)
     return refuse(err, ENAMETOOLONG, path, "longer than 4095 bytes");
-  cleanup_fd int path_fd = enter_path(path, err);
+  cleanup_fd int path_fd = enter_path(path, user, err);
   if (path_fd < 0) return path_fd;
-  int result = check_folder(path_fd, path, err);
+  int result = check_folder(path_fd, path, user, err);
   if (result < 0) return result;
   cleanup_fd int fd = openat(path_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return gbx_fail(err, GBX_E_WORKSPACE, errno, "open", "%s", path);
@@ -294,8 +226,10 @@ static int prepare_temporary(const char* temp_dir,
 int gbx__workspace_prepare(const char* path, const char* temp_dir,
                            struct gbx__workspace* ret_workspace,
                            struct gbx_err* err) {
+  const struct gbx_host_user user = {.home = getenv("HOME"),
+                                     .temp_dir = temp_dir};
   return path == NULL ? prepare_temporary(temp_dir, ret_workspace, err)
-                      : prepare_given(path, ret_workspace, err);
+                      : prepare_given(path, &user, ret_workspace, err);
 }
 
 void gbx__workspace_done(struct gbx__workspace* workspace) {

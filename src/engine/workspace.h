@@ -34,12 +34,9 @@ struct gbx__workspace {
  * that folder, and makes it and its parents (0755, less the umask) if missing.
  * Both are absolute.
  *
- * GBX_E_WORKSPACE refuses, with the rule in its detail: what is no folder or
- * cannot be read, written and searched; "/", /home, /root, /run, /tmp, /var,
- * $HOME, and every folder that holds one of these; /boot, /dev, /etc, /proc,
- * /sys, /usr, /bin, /sbin, /lib* and everything in them; filesystems of the
- * kernel's own. Folders are compared, not spellings of paths. Other errors:
- * GBX_E_UNSUPPORTED (no openat2). */
+ * GBX_E_WORKSPACE refuses, with the reason in its detail, what is no folder or
+ * cannot be read, written and searched, and what host_rules.h refuses. Other
+ * errors: GBX_E_UNSUPPORTED (no openat2). */
 int gbx__workspace_prepare(const char* path, const char* temp_dir,
                            struct gbx__workspace* ret_workspace,
                            struct gbx_err* err);

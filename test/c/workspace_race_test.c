@@ -3,8 +3,8 @@
  * src/engine/workspace_list.c src/engine/workspace_paths.c
  * src/engine/tree_out.c src/engine/tree_in.c
  * src/engine/changes.c src/engine/walk.c src/engine/beneath.c
- * src/common/remove_tree.c src/common/error.c src/common/fd.c libs: -lpthread
- */
+ * src/common/remove_tree.c src/common/error.c src/common/fd.c
+ * src/common/host_rules.c src/common/host_place.c libs: -lpthread */
 
 /* WS-04: a box swaps what a path leads to for a symlink to a folder of the
  * host, at full speed, while the host works on that path. */

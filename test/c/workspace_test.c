@@ -3,7 +3,8 @@
  * src/engine/workspace_list.c src/engine/workspace_paths.c
  * src/engine/tree_out.c src/engine/tree_in.c
  * src/engine/walk.c src/engine/beneath.c src/common/remove_tree.c
- * src/common/error.c src/common/fd.c libs: -lpthread */
+ * src/common/error.c src/common/fd.c src/common/host_rules.c
+ * src/common/host_place.c libs: -lpthread */
 
 #include "engine/workspace.h"
 
@@ -219,11 +220,10 @@ static void test_not_usable(void) {
 }
 
 static void test_system_folders(void) {
-  const char* below[] = {"/bin",   "/boot", "/dev", "/etc",  "/lib",
-                         "/lib64", "/proc", "/sys", "/sbin", "/usr"};
-  const char* alone[] = {"/",     "/home", "/root",    "/run",
-                         "/tmp",  "/var",  "//",       "/.",
-                         "/tmp/", "/..",   "/var/run", "/usr/../tmp/."};
+  const char* below[] = {"/bin",  "/boot", "/dev", "/etc",  "/lib", "/lib64",
+                         "/proc", "/run",  "/sys", "/sbin", "/usr", "/var/run"};
+  const char* alone[] = {"/",  "/home", "/root", "/tmp", "/var",
+                         "//", "/.",    "/tmp/", "/..",  "/usr/../tmp/."};
   char path[PATH_MAX];
   for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
     if (access(below[i], F_OK) < 0) continue;
@@ -241,10 +241,7 @@ static void test_system_folders(void) {
     EXPECT(!has(AT_FDCWD, path));
   }
   for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++)
-    if (access(alone[i], X_OK) == 0)
-      expect_refused(alone[i], "or holds it: ");
-    else if (access(alone[i], F_OK) == 0) /* /root, for others */
-      expect_refused(alone[i], "cannot be read, written and searched");
+    if (access(alone[i], F_OK) == 0) expect_refused(alone[i], "or holds it: ");
   expect_refused("/usr/local/lib", "/usr");
   expect_refused("/proc/self", "/proc");
   expect_refused("/proc/self/fd", "/proc");
@@ -264,6 +261,19 @@ static void test_home(void) {
   expect_refused(in_scratch("my-home"), "is $HOME");
   expect_refused(scratch_path, "is $HOME");
   expect_prepared(in_scratch("users/me/ws"), in_scratch("users/me/ws"));
+  expect_refused(in_scratch("users/me/.ssh"), "is .ssh of $HOME, or lies in");
+  EXPECT(!has(scratch_fd, "users/me/.ssh")); /* it would have been made */
+  MUST(mkdir(in_scratch("users/me/.local"), 0755) == 0);
+  expect_refused(in_scratch("users/me/.local"), "is .local of $HOME, or lies");
+  expect_refused(in_scratch("my-home/.local/x/y"), "is .local of $HOME, or");
+  /* A home's secrets may lie elsewhere. */
+  MUST(mkdir(in_scratch("dotfiles"), 0755) == 0);
+  MUST(mkdir(in_scratch("dotfiles/aws"), 0755) == 0);
+  MUST(symlinkat("../../dotfiles/aws", scratch_fd, "users/me/.aws") == 0);
+  expect_refused(in_scratch("dotfiles/aws"), "is .aws of $HOME, or lies in");
+  expect_refused(in_scratch("dotfiles"), "is .aws of $HOME, or holds it");
+  MUST(unlinkat(scratch_fd, "users/me/.aws", 0) == 0);
+  expect_prepared(in_scratch("dotfiles"), in_scratch("dotfiles"));
   expect_prepared(in_scratch("users/you"), in_scratch("users/you"));
   const char* odd[] = {"", "home", "/tmp/glovebox-no/such", "/etc/passwd"};
   for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
@@ -297,14 +307,29 @@ static void test_closed_folders(void) {
 static void prepare_mounts(void) {
   if (!enter_mount_namespace()) _exit(77);
   MUST(mkdir(in_scratch("mount"), 0755) == 0);
+  /* Of what lies in a refused folder the way up leads elsewhere. */
+  MUST(mount("/etc/ssl", in_scratch("mount"), NULL, MS_BIND | MS_REC, NULL) ==
+       0);
+  expect_refused(in_scratch("mount"), "is /etc, or lies in it");
+  expect_refused(in_scratch("mount/new"), "is /etc, or lies in it");
+  MUST(umount2(in_scratch("mount"), MNT_DETACH) == 0);
+  MUST(mkdir(in_scratch("holds"), 0755) == 0);
+  MUST(mkdir(in_scratch("holds/a b"), 0755) == 0);
+  expect_prepared(in_scratch("holds"), in_scratch("holds"));
+  MUST(mount("/etc", in_scratch("holds/a b"), NULL, MS_BIND | MS_REC, NULL) ==
+       0);
+  expect_refused(in_scratch("holds"), "holds a mount that is /etc");
+  MUST(umount2(in_scratch("holds/a b"), MNT_DETACH) == 0);
+  MUST(mount("t", in_scratch("holds/a b"), "tmpfs", 0, NULL) == 0);
+  expect_prepared(in_scratch("holds"), in_scratch("holds"));
   MUST(mount("/etc", in_scratch("mount"), NULL, MS_BIND | MS_REC, NULL) == 0);
   expect_refused(in_scratch("mount"), "is /etc, or lies in it");
   expect_refused(in_scratch("mount/ssl"), "is /etc, or lies in it");
   MUST(umount2(in_scratch("mount"), MNT_DETACH) == 0);
   MUST(mount("/proc/self", in_scratch("mount"), NULL, MS_BIND | MS_REC, NULL) ==
        0);
-  expect_refused(in_scratch("mount"), "filesystem of the kernel's own");
-  expect_refused(in_scratch("mount/new"), "filesystem of the kernel's own");
+  expect_refused(in_scratch("mount"), "is /proc, or lies in it");
+  expect_refused(in_scratch("mount/new"), "is /proc, or lies in it");
   MUST(umount2(in_scratch("mount"), MNT_DETACH) == 0);
   MUST(mount("t", in_scratch("mount"), "tmpfs", MS_RDONLY, NULL) == 0);
   expect_refused(in_scratch("mount"), "cannot be read, written and searched");
@@ -790,7 +815,8 @@ int main(void) {
       "WS-20 system folders are refused by identity, and nothing is made "
       "in them",
       test_system_folders);
-  run_test("WS-20 $HOME and what holds it are refused", test_home);
+  run_test("WS-20 $HOME, what holds it and its hidden folders are refused",
+           test_home);
   run_test("WS-20 a folder that its user cannot use is refused",
            test_closed_folders);
   run_test("WS-20 mounts of refused folders and filesystems are refused",

@@ -264,9 +264,6 @@ test('the steps whose words are not in quotes hold no name', { skip }, () => {
     'cgroup: this session was opened with limits of %s by the kernel, which it no longer has',
     // A rule, and then the path.
     'path: %s: %s',
-    // Names of folders of the system, from a table of the engine.
-    'workspace: is %s, or holds it: %s',
-    'workspace: is %s, or lies in it: %s',
   ]);
 });
 
