@@ -62,9 +62,42 @@ export interface SandboxOptions {
    * starts at the folder that the process is in when the Sandbox is made.
    * Without it: an empty temporary folder that `close()` deletes.
    *
+   * What is refused as a writable mount (see {@link MountRule}) is refused here,
+   * too.
+   *
    * @default null
    */
   workspace?: string | null;
+
+  /**
+   * Files and folders of this machine that boxes see beside the workspace:
+   * `{source: target}` or `{source: [target, access]}`, at most 64. A source is
+   * a path of this machine, a relative one starting at the folder that the
+   * process is in when the Sandbox is made; it must be there, and symlinks are
+   * followed. A target is an absolute path in the box, where the source's
+   * content then is. Access is `"ro"`, which is meant where nothing is said, or
+   * `"rw"`; both hold for all that is mounted below the source too.
+   *
+   * Code in a box can read all of it, and change it with `"rw"`; setuid
+   * programs and devices have no power. What it makes belongs to the owner of
+   * the source, and outlives the Sandbox. It counts neither for `diskMb` nor in
+   * `result.files`; no single file grows beyond diskMb.
+   *
+   * A target may be in that of another mount if such a place is there already.
+   * It may not be in `/workspace`, `/proc`, `/dev`, `/sys` and `/run/glovebox`,
+   * nor hide a folder that every box needs: `/usr`, `/etc` or `/tmp` as a whole.
+   *
+   * Sources that no box may have, what is in them and what holds them are
+   * refused: see {@link MountRule}. `open()` finds that out of the file itself,
+   * so another spelling, a symlink or a bind mount of it is refused as well.
+   *
+   * @default null
+   * @throws {MountRefused} ERR_SANDBOX_MOUNT_REFUSED — from the constructor if
+   * the box has no place for the target, from `open()` if the source is refused
+   * @throws {SandboxError} ERR_SANDBOX_MOUNT — from `open()` if it cannot be
+   * mounted
+   */
+  mounts?: Record<string, MountSpec> | null;
 
   /**
    * Memory of each box in MiB, 1–2147483648; everything in it counts, `/tmp`
@@ -931,6 +964,42 @@ export interface SandboxLimits {
   readonly diskMb: 'watchdog' | null;
 }
 
+/** Where something of this machine goes in a box, and what the box may do. */
+export type MountSpec = string | [target: string, access: 'ro' | 'rw'];
+
+/**
+ * Why a mount is refused: for what it is, what it lies in, or what it holds.
+ *
+ * - `"root"`: `/`
+ * - `"system"`: `/boot`, `/etc`, `/var` and some folders in it; if writable
+ *   also `/usr`, `/bin`, `/sbin` and `/lib`
+ * - `"kernel"`: `/dev`, `/proc`, `/sys`, and such file systems anywhere
+ * - `"run"`: `/run`
+ * - `"containers"`: where Docker, Podman, Kubernetes and the like keep theirs
+ * - `"home"`: `/home`, `/root`, the home of a person, but not folders in it
+ * - `"hidden"`: what in a home has a name with a dot at the beginning
+ * - `"temp"`: `/tmp`, the folder for temporary files, but not folders in it
+ * - `"own"`: a temporary workspace
+ * - `"special-file"`: a socket, a named pipe, a device
+ * - `"hard-link"`: a file with more than one name
+ * - `"submounts"`: more than 256 mounts are in it
+ * - `"target"`: its place in the box
+ */
+export type MountRule =
+  | 'root'
+  | 'system'
+  | 'kernel'
+  | 'run'
+  | 'containers'
+  | 'home'
+  | 'hidden'
+  | 'temp'
+  | 'own'
+  | 'special-file'
+  | 'hard-link'
+  | 'submounts'
+  | 'target';
+
 /** What a box is made of, beside what every box has. */
 export type BoxEntry =
   /** An empty folder. */
@@ -950,6 +1019,8 @@ export interface BoxSpec {
   runtimes: Record<Language, string | null>;
   /** An absolute path; `null` for a temporary folder. */
   workspace: string | null;
+  /** By absolute paths of this machine. */
+  mounts: Record<string, [target: string, access: 'ro' | 'rw']>;
   /** The folder in the box that code starts in. */
   cwd: string;
   /** All variables that code gets, PATH and HOME among them. */
@@ -1717,6 +1788,10 @@ export type SandboxErrorCode =
   | 'ERR_SANDBOX_DISK_FULL'
   /** Something else is there already. */
   | 'ERR_SANDBOX_EXISTS'
+  /** The mount is refused. */
+  | 'ERR_SANDBOX_MOUNT_REFUSED'
+  /** The mount could not be made. */
+  | 'ERR_SANDBOX_MOUNT'
   /** An option or argument is wrong. */
   | 'ERR_SANDBOX_INVALID_OPTION'
   /** The sandbox is not open. */
@@ -1727,8 +1802,6 @@ export type SandboxErrorCode =
   | 'ERR_SANDBOX_UNSUPPORTED_PLATFORM'
   /** The compiled part of glovebox could not be loaded. */
   | 'ERR_SANDBOX_LOAD'
-  /** The mount is refused. */
-  | 'ERR_SANDBOX_MOUNT_REFUSED'
   /** The archive is refused. */
   | 'ERR_SANDBOX_ARCHIVE'
   /** A file of the host cannot be used. */
@@ -1773,9 +1846,16 @@ export class SandboxError extends Error {
   member?: string;
 }
 
-/** A mount of the host that would put it at risk. Nothing throws it yet. */
+/** A mount of the host that would put it at risk, or the box. */
 export class MountRefused extends SandboxError {
   constructor(message: string, details?: { cause?: unknown });
+  code: 'ERR_SANDBOX_MOUNT_REFUSED';
+  /** Which rule it breaks. */
+  rule: MountRule;
+  /** The path on this machine; undefined where the target is the reason. */
+  source?: string;
+  /** The path in the box. */
+  target?: string;
 }
 
 /**

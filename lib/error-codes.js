@@ -171,6 +171,22 @@ const nativeCodes = {
     cause: 'A file is where a folder is needed, or a folder where a file is.',
     remedy: 'Remove it with `rm()`, or take another name.',
   },
+  MOUNT_REFUSED: {
+    meaning: 'The mount is refused',
+    cause:
+      'No box may have this of the machine, or have it at that place. `rule` ' +
+      'says which rule it breaks, `source` and `target` which mount it is.',
+    remedy:
+      'Mount a folder that is made for the code, or a copy of what it needs; ' +
+      'see `remedy`.',
+  },
+  MOUNT: {
+    meaning: 'The mount could not be made',
+    cause:
+      'Its source is not there or was replaced, its target has no place in the ' +
+      "box's root, or its file system cannot give it to root's boxes.",
+    remedy: 'Go by the message: it names the path and what is wrong with it.',
+  },
 };
 
 // What never comes from the engine.
@@ -203,11 +219,6 @@ const libraryCodes = {
       'It was not built, is of another version, or the launcher may not be ' +
       'executed.',
     remedy: 'Run `npm run build` in the folder of glovebox.',
-  },
-  MOUNT_REFUSED: {
-    meaning: 'The mount is refused',
-    cause: 'Nothing throws it yet: mounts are not built.',
-    remedy: 'None is needed.',
   },
   ARCHIVE: {
     meaning: 'The archive is refused',

@@ -4,6 +4,7 @@
 const { constants } = require('node:os');
 const { getSystemErrorMap, inspect } = require('node:util');
 const { nativeCodes } = require('./error-codes.js');
+const { readMountError } = require('./mount-errors.js');
 const { escaped, quoted } = require('./quoted.js');
 const { remedyFor } = require('./remedies.js');
 
@@ -83,6 +84,7 @@ const ownWords = new Map([
   // The words end before the path, and a detail that is about a path alone
   // begins with it.
   ['workspace', /^(?!\/).*?(?:: |$)/s],
+  ['mount target', /^(?!\/).*?(?:: |$)/s],
   ['path', /^.*?: /s],
   ['folder', /^(?:not a folder|leads through a symlink): /],
   ['read', /^more than \d+ bytes: /],
@@ -111,6 +113,10 @@ function describeStep(step, detail) {
   const [own] = ownWords.get(step)?.exec(detail) ?? [''];
   const name = detail.slice(own.length);
   if (own === '') return `${escaped(step)} ${quoted(name)}`.trim();
+  // What was asked for comes first: "/bin/x" leads through a symlink.
+  if (step === 'mount target') {
+    return `${quoted(name)} ${escaped(own).slice(0, -2)}`;
+  }
   const words = escaped(own) + (name && quoted(name));
   return /^(?:is|has|cannot) /.test(own) ? `${step} ${words}` : words;
 }
@@ -132,19 +138,27 @@ function toSandboxError(error, during, facts) {
     );
   }
   const { op: step = '', detail = '' } = error;
-  const number = Math.abs(error.errno ?? 0);
+  const mount = readMountError(error);
+  // A refusal is a rule of ours: the kernel had no part in it.
+  const number = mount?.details.rule ? 0 : Math.abs(error.errno ?? 0);
   const errno = errnoName(number);
-  const remedy = remedyFor({ code: error.code, step, errno }, facts);
+  const remedy =
+    mount?.remedy ?? remedyFor({ code: error.code, step, errno }, facts);
 
   const parts = [
     during,
     nativeCodes[error.code].meaning,
-    describeStep(step, detail),
+    mount
+      ? `${quoted(mount.details.source)} ${escaped(mount.reason)}`
+      : describeStep(step, detail),
     errno && `${errno} (${describeErrno(number)})`,
   ].filter(Boolean);
   const sentence = parts.join(': ');
 
-  return new SandboxError(remedy ? `${sentence}. ${remedy}` : sentence, {
+  const ErrorClass =
+    error.code === 'MOUNT_REFUSED' ? MountRefused : SandboxError;
+  return new ErrorClass(remedy ? `${sentence}. ${remedy}` : sentence, {
+    ...mount?.details,
     code: `ERR_SANDBOX_${error.code}`,
     cause: errno && systemError(step, number),
     step: step || undefined,

@@ -278,6 +278,7 @@ function recordOf(names, valueKind) {
 
 module.exports = {
   abortSignal,
+  describeKey,
   anyString,
   boolean,
   boxFolder,
@@ -293,6 +294,7 @@ module.exports = {
   isPlainString,
   isRecord,
   listOfStrings,
+  maxPathBytes,
   maxStringBytes,
   number,
   oneOf,

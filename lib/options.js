@@ -10,6 +10,7 @@ const kinds = require('./option-kinds.js');
 const { SandboxError, invalidOption } = require('./errors.js');
 const { unknownOption } = require('./option-names.js');
 const { defaultMaxBytes } = require('./archive/rules.js');
+const { mountsKind } = require('./mounts.js');
 
 const { orNull, describe } = kinds;
 
@@ -69,6 +70,7 @@ const sessionOptions = {
     kind: orNull(kinds.hostFolder, 'for a temporary one'),
     default: null,
   },
+  mounts: { kind: orNull(mountsKind, 'for none'), default: null },
   memoryMb: { kind: orNull(mebibytes, lifted), default: 512 },
   cpus: { kind: orNull(cores, lifted), default: null },
   pids: { kind: orNull(processes, lifted), default: 256 },
@@ -103,7 +105,6 @@ const sessionOptions = {
   },
   setup: unbuilt(null),
   setupTimeoutS: unbuilt(600),
-  mounts: unbuilt(null, 'empty'),
   profiles: unbuilt(null, 'empty'),
   preload: unbuilt(null, 'empty'),
   seccompProfile: unbuilt(null),

@@ -10,6 +10,7 @@ const fs = require('node:fs');
 const backend = require('./backend.js');
 const { SandboxError } = require('./errors.js');
 const { hostname } = require('./images/system.js');
+const { describeMounts } = require('./mounts.js');
 const { describeNetwork } = require('./network/isolation.js');
 const { isRecord } = require('./option-kinds.js');
 const { languages, readOptions, version } = require('./options.js');
@@ -46,6 +47,7 @@ function describeSpec({ image, settings, environment, cwd }) {
       languages.map((name) => [name, image.runtimes[name].executable ?? null]),
     ),
     workspace: settings.workspace,
+    mounts: describeMounts(settings.mounts ?? []),
     cwd,
     env: Object.fromEntries(environment),
     limits: {
@@ -68,7 +70,7 @@ function describeBox(session, made) {
   const { settings, limits, scoped } = session;
   const { network } = settings;
   return {
-    mounts: describeMounts(session, made),
+    mounts: describeAllMounts(session, made),
     devices: made.devices,
     namespaces: [
       ...['user', 'mount', 'pid', 'ipc', 'uts', 'cgroup'],
@@ -89,7 +91,7 @@ function describeBox(session, made) {
   };
 }
 
-function describeMounts({ image, settings, workspace }, made) {
+function describeAllMounts({ image, settings, workspace }, made) {
   const bind = (target, source, access) => ({
     target,
     type: 'bind',
@@ -119,6 +121,9 @@ function describeMounts({ image, settings, workspace }, made) {
       .filter(isThere)
       .map((target) => ({ target, type: 'proc', access: 'ro' })),
     bind('/workspace', workspace, 'rw'),
+    ...(settings.mounts ?? []).map(({ source, target, access }) =>
+      bind(target, source, access),
+    ),
   ];
 }
 

@@ -424,6 +424,33 @@ const rules = [
     ),
   },
   {
+    codes: ['MOUNT'],
+    steps: /^id map$/,
+    diagnose: fixed(
+      'Mount one of another (ext4, xfs, btrfs), or read-only.',
+      'Its file system has no idmapped mounts, which root needs to let a box ' +
+        'write there.',
+    ),
+  },
+  {
+    codes: ['MOUNT'],
+    steps: /^mount target$/,
+    diagnose: fixed(
+      'Take a target of its own, such as "/data": new folders can be made ' +
+        'where a box has nothing of this machine.',
+    ),
+  },
+  {
+    codes: ['MOUNT'],
+    errnos: ['ENOENT'],
+    diagnose: fixed('Make it first: glovebox makes nothing outside of a box.'),
+  },
+  {
+    codes: ['MOUNT'],
+    errnos: ['ESTALE'],
+    diagnose: fixed('Make a new Sandbox.'),
+  },
+  {
     codes: ['WORKSPACE'],
     errnos: ['EACCES', 'EROFS'],
     diagnose: fixed(

@@ -27,6 +27,7 @@ const {
   warnOfWeakLimits,
   weakLimitsError,
 } = require('./limits.js');
+const { nameMount, nativeMounts } = require('./mounts.js');
 const { withHostNetwork } = require('./network/host-files.js');
 const { warnOfOpenSockets } = require('./network/isolation.js');
 const { isRecord } = require('./option-kinds.js');
@@ -243,7 +244,7 @@ class Sandbox {
       if (this.#closing) throw closedError();
       this.#session = await engine.openSession(this.#sessionSpec());
     } catch (error) {
-      throw toSandboxError(error);
+      throw toSandboxError(nameMount(error, this.#settings?.mounts ?? []));
     }
     this.#limits = limitsInForce(this.#session.info, this.#settings);
     // #close() is waiting for this promise and ends the session after it.
@@ -317,6 +318,7 @@ class Sandbox {
       standbys: this.#settings.warm ? standbysOf(this.#image) : [],
       workspace: this.#settings.workspace,
       tempDir: path.resolve(os.tmpdir()),
+      mounts: nativeMounts(this.#settings.mounts ?? []),
       ...nativeLimits(this.#settings),
       ...nativeDiskLimit(this.#settings),
       enforceLimits: this.#settings.enforceLimits,

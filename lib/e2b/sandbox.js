@@ -54,7 +54,7 @@ const absentOptions = {
   mcp: noService,
   network: noRules,
   iam: noService,
-  volumeMounts: 'say a folder as glovebox: {workspace}',
+  volumeMounts: 'say folders as glovebox: {mounts} or {workspace}',
   lifecycle: noPause,
 };
 

@@ -121,6 +121,20 @@ static Napi::Array VariablesToJs(Napi::Env env, const struct gbx_spec* spec) {
   return array;
 }
 
+/* As the option: no two have one source, and each is an absolute path. */
+static Napi::Object MountsToJs(Napi::Env env, const struct gbx_spec* spec) {
+  Napi::Object object = Napi::Object::New(env);
+  for (size_t i = 0; i < spec->mount_count; i++) {
+    Napi::HandleScope scope(env);
+    const struct gbx_mount* mount = &spec->mounts[i];
+    Napi::Array value = Napi::Array::New(env, 2);
+    value.Set(0u, Napi::String::New(env, mount->target));
+    value.Set(1u, Napi::String::New(env, mount->writable ? "rw" : "ro"));
+    object.Set(mount->source, value);
+  }
+  return object;
+}
+
 static Napi::Object SpecToJs(Napi::Env env, const struct gbx_spec* spec) {
   Napi::Object runtimes = Napi::Object::New(env);
   runtimes.Set("python", TextToJs(env, spec->python));
@@ -128,6 +142,7 @@ static Napi::Object SpecToJs(Napi::Env env, const struct gbx_spec* spec) {
   runtimes.Set("node", TextToJs(env, spec->node));
   Napi::Object options = Napi::Object::New(env);
   options.Set("workspace", TextToJs(env, spec->workspace));
+  options.Set("mounts", MountsToJs(env, spec));
   options.Set("memoryMb", LimitToJs(env, spec->memory_mb));
   options.Set("pids", LimitToJs(env, spec->pids));
   options.Set("cpus", LimitToJs(env, spec->cpus));

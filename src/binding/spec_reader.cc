@@ -273,6 +273,16 @@ void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec) {
   options->standby_count = length;
   options->workspace = reader->OptionalStringField(value, "workspace");
   options->temp_dir = reader->StringField(value, "tempDir");
+  napi_value mounts = reader->Field(value, "mounts");
+  uint32_t count = reader->Length(mounts, "mounts");
+  for (uint32_t i = 0; i < count; i++) {
+    napi_value mount = reader->Item(mounts, i, "mounts");
+    spec->mounts.push_back({reader->StringField(mount, "source"),
+                            reader->StringField(mount, "target"),
+                            reader->BoolField(mount, "writable")});
+  }
+  options->mounts = spec->mounts.data();
+  options->mount_count = count;
   ReadLimits(reader, value, &options->limits);
   options->disk_bytes = reader->NumberField(value, "diskBytes");
   options->enforce_limits = reader->BoolField(value, "enforceLimits");

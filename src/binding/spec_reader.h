@@ -80,6 +80,7 @@ class SpecReader {
 struct SessionSpec {
   std::vector<struct gbx_entry> entries;
   std::vector<struct gbx_standby> standbys;
+  std::vector<struct gbx_mount> mounts;
   struct gbx_session_options options = {};
 };
 

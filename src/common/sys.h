@@ -6,6 +6,7 @@
  * that older kernel headers do not have. <linux/mount.h> is left out on
  * purpose: it collides with <sys/mount.h> of glibc 2.36. */
 
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -35,6 +36,9 @@
 #ifndef MOUNT_ATTR_IDMAP
 #define MOUNT_ATTR_IDMAP 0x100000
 #endif
+#ifndef MOVE_MOUNT_T_EMPTY_PATH
+#define MOVE_MOUNT_T_EMPTY_PATH 0x40
+#endif
 #ifndef P_PIDFD
 #define P_PIDFD 3
 #endif
@@ -55,6 +59,20 @@ static inline int sys_move_mount(int tree_fd, int to_dir_fd,
                                  const char* to_path) {
   return (int)syscall(SYS_move_mount, tree_fd, "", to_dir_fd, to_path,
                       MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* The same for a mount that lies at `path`, and the file `to_fd`. */
+static inline int sys_move_mounted(const char* path, int to_fd) {
+  return (int)syscall(SYS_move_mount, -100 /* AT_FDCWD */, path, to_fd, "",
+                      MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+/* Opens with O_PATH what is at `path`, through no symlink at all. */
+static inline int sys_open_unlinked(const char* path) {
+  struct open_how how = {
+      .flags = 010000000 /* O_PATH */ | 02000000 /* O_CLOEXEC */,
+      .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+  return (int)syscall(SYS_openat2, -100 /* AT_FDCWD */, path, &how, sizeof how);
 }
 
 static inline int sys_mount_setattr(int dir_fd, const char* path,

@@ -136,27 +136,59 @@ struct gbx_msg_root {
  * interpreters, of kind GBX_ENTRY_STANDBY: the data is an exec blob, the source
  * one digit, enum gbx_runtime. */
 #define GBX_ENTRY_STANDBY 5
+/* Behind those, the places of the mounts that sessions of the root have. */
+enum gbx_wire_mount_kind {
+  GBX_WIRE_MOUNT_DIR = 101,    /* a mount goes on this folder */
+  GBX_WIRE_MOUNT_FILE = 102,   /* or on this file */
+  GBX_WIRE_MOUNT_NESTED = 103, /* or on what another mount has there */
+};
 struct gbx_wire_entry {
-  uint32_t kind; /* enum gbx_entry_kind */
+  uint32_t kind; /* enum gbx_entry_kind or gbx_wire_mount_kind */
   uint32_t target_size;
   uint32_t source_size;
   uint32_t data_size;
 };
 
+/* What a session gets of the host beside its workspace. The source is without
+ * symlinks, and must turn out to be `dev` and `ino`. */
+#define GBX_MOUNTS_MAX 64
+struct gbx_wire_mount {
+  uint32_t writable;
+  uint32_t is_file;
+  uint64_t dev, ino;
+  char source[PATH_MAX];
+};
+
+/* For the rules of host_rules.h; empty: not known. */
+struct gbx_wire_user {
+  char home[1024];
+  char temp_dir[1024];
+};
+
+/* With mounts: one descriptor, a memfd of as many struct gbx_wire_mount. They
+ * are in the order of the root's MOUNT records, which say where they go. */
 struct gbx_msg_workspace {
   struct gbx_msg_head head;
   uint32_t temporary;
+  uint32_t mounts;
+  struct gbx_wire_user user;
   uint64_t dev, ino; /* what `path` must turn out to be */
   char path[PATH_MAX];
 };
 
 /* TREE: the launcher asks the keeper for a detached tree. */
-enum gbx_tree_kind { GBX_TREE_ROOT_PART = 1, GBX_TREE_WORKSPACE = 2 };
+enum gbx_tree_kind {
+  GBX_TREE_ROOT_PART = 1,
+  GBX_TREE_WORKSPACE = 2,
+  GBX_TREE_MOUNT = 3,
+};
 struct gbx_msg_tree {
   struct gbx_msg_head head;
   uint32_t kind;
   uint32_t temporary;
-  uint64_t dev, ino; /* workspace */
+  uint32_t writable;         /* mount */
+  struct gbx_wire_user user; /* mount */
+  uint64_t dev, ino;         /* workspace and mount */
   char path[PATH_MAX];
 };
 
@@ -331,11 +363,13 @@ struct gbx_msg_blocked {
   struct gbx_wire_blocked calls[GBX_BLOCKED_MAX];
 };
 
-/* GO, to init. Descriptors: the workspace's tree, then those of RUN. init hands
- * it on to the payload without the tree. */
+/* GO, to init. Descriptors: the workspace's tree, with `mounts` a tree that has
+ * them all, then those of RUN. init hands it on to the payload without the
+ * trees. */
 struct gbx_msg_go {
   struct gbx_msg_head head;
   uint32_t flags;        /* enum gbx_run_flags */
+  uint32_t mounts;       /* 1: the session has some */
   uint64_t pids;         /* RLIMIT_NPROC to lower to; 0: leave */
   uint64_t memory_bytes; /* for the sizes of the box's tmpfs */
   uint64_t file_bytes;   /* RLIMIT_FSIZE; 0: leave */

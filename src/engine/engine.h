@@ -95,6 +95,14 @@ struct gbx_standby {
   const char* const* env;  /* NULL-terminated "NAME=value"; all of it */
 };
 
+/* A file or folder of the host that boxes get beside the workspace. Both paths
+ * are absolute and without ".." and doubled slashes. */
+struct gbx_mount {
+  const char* source;
+  const char* target; /* in the box */
+  bool writable;
+};
+
 /* 0 lifts a limit. */
 struct gbx_limits {
   uint64_t memory_bytes;
@@ -109,6 +117,10 @@ struct gbx_session_options {
   size_t standby_count;
   const char* workspace; /* absolute path, made if missing; NULL: temporary */
   const char* temp_dir;  /* absolute; where a temporary workspace is made */
+  /* At most GBX_MOUNTS_MAX of wire.h; one whose target is in another's comes
+   * after that. */
+  const struct gbx_mount* mounts;
+  size_t mount_count;
   struct gbx_limits limits;
   uint64_t disk_bytes; /* that the workspace may grow by; 0 lifts */
   bool enforce_limits; /* false: no cgroup */
@@ -137,10 +149,12 @@ typedef void (*gbx_session_open_cb)(void* data, const struct gbx_err* err,
                                     const struct gbx_session_info* info);
 typedef void (*gbx_done_cb)(void* data, const struct gbx_err* err);
 
-/* Prepares the root (once per distinct list of entries and network) and the
- * workspace.
- * Callback: GBX_E_START, GBX_E_SETUP, GBX_E_WORKSPACE, GBX_E_LIMIT,
- * GBX_E_UNSUPPORTED, GBX_E_DIED, GBX_E_NO_MEMORY, GBX_E_CLOSED. */
+/* Prepares the root (once per distinct list of entries, network and targets of
+ * mounts) and the workspace.
+ * Callback: GBX_E_START, GBX_E_SETUP, GBX_E_WORKSPACE, GBX_E_MOUNT,
+ * GBX_E_MOUNT_REFUSED (op "mount": the detail is "NUMBER REASON: SOURCE" and
+ * "NUMBER RULE REASON: SOURCE"), GBX_E_LIMIT, GBX_E_UNSUPPORTED, GBX_E_DIED,
+ * GBX_E_NO_MEMORY, GBX_E_CLOSED. */
 int gbx_session_open(struct gbx_engine* engine,
                      const struct gbx_session_options* options,
                      gbx_session_open_cb cb, void* data, struct gbx_err* err);
@@ -515,6 +529,8 @@ struct gbx_spec {
   size_t env_count;
   const char *python, *node, *bash; /* their paths in the box; NULL: none */
   const char* workspace;            /* NULL: temporary */
+  struct gbx_mount* mounts;
+  size_t mount_count;
   const char* cwd;
   double memory_mb, pids, cpus, disk_mb;
   double timeout_s;

@@ -15,6 +15,7 @@
 #include "common/wire.h"
 #include "engine/changes.h"
 #include "engine/engine.h"
+#include "engine/mounts.h"
 #include "engine/nameless.h"
 #include "engine/tracker.h"
 #include "engine/usage.h"
@@ -227,6 +228,7 @@ struct gbx_session {
   struct gbx__workspace workspace;
   char* wanted_workspace; /* NULL: temporary */
   char* temp_dir;
+  struct gbx__mounts mounts;
   struct gbx_limits limits;
   bool enforce_limits;
   uint32_t controllers; /* that its open() found: enum gbx_controllers */

@@ -46,6 +46,7 @@ static void free_session(struct gbx_session* session) {
   gbx__session_drop_files(session);
   if (session->has_workspace) gbx__workspace_done(&session->workspace);
   gbx__tracker_free(session->tracker);
+  gbx__mounts_done(&session->mounts);
   free(session->blob);
   free(session->wanted_workspace);
   free(session->temp_dir);
@@ -188,7 +189,11 @@ static void prepare_workspace(struct gbx__work* work) {
   struct prepare_work* job = (struct prepare_work*)work;
   struct gbx_session* session = job->session;
   if (gbx__workspace_prepare(session->wanted_workspace, session->temp_dir,
-                             &session->workspace, &job->err) == 0)
+                             &session->workspace, &job->err) == 0 &&
+      gbx__mounts_prepare(&session->mounts, session->temp_dir, &job->err) ==
+          0 &&
+      gbx__mounts_add_places(&session->mounts, &session->blob,
+                             &session->blob_size, &job->err) == 0)
     (void)gbx__disk_open(session, &job->err);
 }
 
@@ -264,10 +269,16 @@ int gbx_session_open(struct gbx_engine* engine,
     if (options->workspace != NULL)
       session->wanted_workspace = strdup(options->workspace);
   }
-  if (session == NULL || task == NULL || session->blob == NULL ||
-      session->temp_dir == NULL || session->close_task == NULL ||
+  struct gbx_err mounts_err = {0};
+  if (session != NULL)
+    (void)gbx__mounts_init(&session->mounts, options->mounts,
+                           options->mount_count, &mounts_err);
+  if (session == NULL || task == NULL || mounts_err.code != GBX_OK ||
+      session->blob == NULL || session->temp_dir == NULL ||
+      session->close_task == NULL ||
       (options->workspace != NULL && session->wanted_workspace == NULL)) {
     if (session != NULL) {
+      gbx__mounts_done(&session->mounts);
       free(session->blob);
       free(session->temp_dir);
       free(session->wanted_workspace);
@@ -275,6 +286,10 @@ int gbx_session_open(struct gbx_engine* engine,
     }
     free(session);
     free(task);
+    if (mounts_err.code != GBX_OK) {
+      *err = mounts_err;
+      return -EINVAL;
+    }
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "session");
   }
   task->task.perform = open_session;
@@ -381,17 +396,44 @@ static int send_root(struct gbx_session* session, struct gbx_err* err) {
   return 0;
 }
 
+/* What the rules for mounts need to know. */
+static int tell_user(const struct gbx_session* session,
+                     struct gbx_wire_user* user, struct gbx_err* err) {
+  const char* home = getenv("HOME");
+  if (home == NULL) home = "";
+  if (strlen(home) >= sizeof user->home ||
+      strlen(session->temp_dir) >= sizeof user->temp_dir)
+    return gbx_fail(err, GBX_E_MOUNT, ENAMETOOLONG, "mounts",
+                    "$HOME or TMPDIR is longer than 1023 bytes");
+  memcpy(user->home, home, strlen(home));
+  memcpy(user->temp_dir, session->temp_dir, strlen(session->temp_dir));
+  return 0;
+}
+
 static void send_workspace(struct gbx_session* session) {
   struct gbx_engine* engine = session->engine;
   struct gbx_msg_workspace message;
   memset(&message, 0, sizeof message);
+  cleanup_fd int mounts_fd = -1;
+  if (session->mounts.count > 0) {
+    struct gbx_err err = {0};
+    mounts_fd = gbx__mounts_pack(&session->mounts);
+    if (mounts_fd < 0)
+      (void)gbx_fail(&err, GBX_E_MOUNT, -mounts_fd, "memfd_create", "mounts");
+    if (mounts_fd < 0 || tell_user(session, &message.user, &err) < 0) {
+      fail_attach(session, &err);
+      return;
+    }
+    message.mounts = (uint32_t)session->mounts.count;
+  }
   message.temporary = session->workspace.temporary;
   message.dev = session->workspace.dev;
   message.ino = session->workspace.ino;
   memcpy(message.path, session->workspace.path, sizeof message.path);
   GBX_MSG_INIT(&message, GBX_M_WORKSPACE, session->id);
   session->attach = ATTACHING_WORKSPACE;
-  (void)gbx__client_send(engine, &message.head, NULL, 0); /* cannot fail */
+  (void)gbx__client_send(engine, &message.head, &mounts_fd,
+                         mounts_fd < 0 ? 0 : 1); /* cannot fail */
 }
 
 /* The keeper that runs now need not be the one that the session was opened

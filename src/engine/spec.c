@@ -19,6 +19,8 @@
 /* Each is compared with those before it. */
 #define MAX_VARIABLES 4096
 
+#define MAX_MOUNTS 64
+
 /* Zeroes behind the text: versions of cJSON that are in use look a byte too far
  * where the text ends after a comma. */
 #define PADDING 16
@@ -393,6 +395,49 @@ static void read_env(struct reader* reader, const cJSON* object,
   leave(reader, length);
 }
 
+/* "SOURCE": ["TARGET", "ro"]. lib/ checks targets as it does an option's. */
+static void read_mount(struct reader* reader, const cJSON* item,
+                       struct gbx_mount* mount) {
+  if (item->string[0] != '/' || strlen(item->string) >= PATH_MAX)
+    fail(reader, "an absolute path as the key", item);
+  if (!has_type(item, cJSON_Array) || count_items(item) != 2) {
+    fail(reader, "an array of a target and \"ro\" or \"rw\"", item);
+    return;
+  }
+  mount->source = item->string;
+  mount->target = check_string(reader, item->child, BOX_PATH);
+  const char* access = check_string(reader, item->child->next, SOME_TEXT);
+  if (access == NULL) return;
+  mount->writable = strcmp(access, "rw") == 0;
+  if (!mount->writable && strcmp(access, "ro") != 0)
+    fail(reader, "\"ro\" or \"rw\"", item->child->next);
+}
+
+static void read_mounts(struct reader* reader, const cJSON* object,
+                        struct gbx_spec* spec) {
+  size_t length = enter(reader, ".", "mounts");
+  if (!has_type(object, cJSON_Object)) {
+    fail(reader, "an object of mounts", object);
+    return;
+  }
+  spec->mount_count = count_items(object);
+  if (spec->mount_count > MAX_MOUNTS) {
+    fail(reader, "at most 64 mounts", object);
+    return;
+  }
+  spec->mounts = calloc(spec->mount_count + 1, sizeof *spec->mounts);
+  if (!has_memory(reader, spec->mounts)) return;
+  size_t index = 0;
+  for (const cJSON* item = object->child; item != NULL && !reader->failed;
+       item = item->next, index++) {
+    size_t before = enter(reader, ".", item->string);
+    if (find(object, item->string) != item) fail(reader, "the key once", item);
+    read_mount(reader, item, &spec->mounts[index]);
+    leave(reader, before);
+  }
+  leave(reader, length);
+}
+
 static void read_limits(struct reader* reader, const cJSON* object,
                         struct gbx_spec* spec) {
   static const char* const keys[] = {"memoryMb", "pids", "cpus", "diskMb",
@@ -427,10 +472,21 @@ static void read_runtimes(struct reader* reader, const cJSON* object,
 
 static void read_spec(struct reader* reader, const cJSON* object,
                       struct gbx_spec* spec) {
-  static const char* const keys[] = {
-      "entries",  "runtimes",       "workspace",     "cwd",        "env",
-      "limits",   "enforceLimits",  "requireLimits", "trackFiles", "warm",
-      "timeoutS", "maxOutputBytes", "network",       NULL};
+  static const char* const keys[] = {"entries",
+                                     "runtimes",
+                                     "workspace",
+                                     "mounts",
+                                     "cwd",
+                                     "env",
+                                     "limits",
+                                     "network",
+                                     "warm",
+                                     "enforceLimits",
+                                     "requireLimits",
+                                     "trackFiles",
+                                     "timeoutS",
+                                     "maxOutputBytes",
+                                     NULL};
   static const struct number_kind seconds = {"a number 0.001 to 31536000",
                                              0.001, 31536000, false, false};
   static const struct number_kind bytes = {"a whole number 0 to 536870888", 0,
@@ -440,6 +496,7 @@ static void read_spec(struct reader* reader, const cJSON* object,
     read_entries(reader, find(object, "entries"), spec);
     read_runtimes(reader, find(object, "runtimes"), spec);
     spec->workspace = read_path_or_null(reader, object, "workspace");
+    read_mounts(reader, find(object, "mounts"), spec);
     spec->cwd = read_string(reader, object, "cwd", ABSOLUTE_PATH);
     read_env(reader, find(object, "env"), spec);
     read_limits(reader, find(object, "limits"), spec);
@@ -529,5 +586,6 @@ void gbx_spec_free(struct gbx_spec* spec) {
   free_document(spec->document);
   free(spec->entries);
   free(spec->env);
+  free(spec->mounts);
   free(spec);
 }

@@ -95,7 +95,8 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
   return box;
 }
 
-int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err) {
+int box_go(struct box* box, struct run* run, int tree_fd, int mounts_fd,
+           struct gbx_err* err) {
   struct gbx_msg_go go = {.flags = run->request.flags,
                           .memory_bytes = run->request.limits.memory_bytes,
                           .file_bytes = run->request.file_bytes};
@@ -103,9 +104,11 @@ int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err) {
    * payload, which may only go down. */
   if (box->leaf == 0 && run->request.limits.pids != box->limits.pids)
     go.pids = run->request.limits.pids;
+  go.mounts = mounts_fd >= 0;
   GBX_MSG_INIT(&go, GBX_M_GO, run->request.head.id);
   int fds[GBX_MSG_FDS] = {tree_fd};
   int count = 1;
+  if (mounts_fd >= 0) fds[count++] = mounts_fd;
   for (int i = 0; i < run->fds.count && count < GBX_MSG_FDS; i++)
     fds[count++] = run->fds.fd[i];
   int result = gbx_msg_send(box->socket_fd, &go.head, fds, count);

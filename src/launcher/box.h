@@ -88,8 +88,10 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err);
 void box_payload_ended(struct box* box, const siginfo_t* info,
                        const struct rusage* usage);
 
-/* Sends GO. `tree_fd` is the workspace's tree. */
-int box_go(struct box* box, struct run* run, int tree_fd, struct gbx_err* err);
+/* Sends GO. `tree_fd` is the workspace's tree, `mounts_fd` that of the mounts
+ * or -1. */
+int box_go(struct box* box, struct run* run, int tree_fd, int mounts_fd,
+           struct gbx_err* err);
 
 /* Kills everything in it; its reaping follows. */
 void box_kill(struct box* box);

@@ -39,6 +39,7 @@
 #include "common/sys.h"
 #include "launcher/caps.h"
 #include "launcher/mount.h"
+#include "launcher/mounts.h"
 #include "launcher/net.h"
 #include "launcher/payload.h"
 #include "launcher/profile.h"
@@ -402,18 +403,21 @@ void init_main(const struct box_spec* spec, int launcher) {
     _exit(127);
   uint32_t run = message.head.id;
   profile_note(GBX_AT_GO_RECEIVED, run);
-  if (fds.count < 1 + gbx_run_fd_count(message.go.flags)) {
+  int trees = message.go.mounts != 0 ? 2 : 1;
+  if (fds.count < trees + gbx_run_fd_count(message.go.flags)) {
     (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "GO");
     die(launcher, &err);
   }
   if ((message.go.memory_bytes != spec->limits.memory_bytes &&
        resize_scratch(message.go.memory_bytes, &err) < 0) ||
-      attach_workspace(gbx_fds_steal(&fds, 0), &err) < 0)
+      attach_workspace(gbx_fds_steal(&fds, 0), &err) < 0 ||
+      (trees > 1 && mounts_attach(fds.fd[1], spec->root, &err) < 0))
     die(launcher, &err);
   profile_note(GBX_AT_ATTACHED, run);
   if (give_up_rights(spec, &err) < 0) die(launcher, &err);
   profile_note(GBX_AT_CONFINED, run);
-  int result = gbx_msg_send(own, &message.head, fds.fd + 1, fds.count - 1);
+  int result =
+      gbx_msg_send(own, &message.head, fds.fd + trees, fds.count - trees);
   gbx_fds_close(&fds);
   struct gbx_msg_box_end end = {0};
   if (result < 0)

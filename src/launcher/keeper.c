@@ -228,11 +228,20 @@ static bool serve_engine(struct keeper* keeper) {
 static void answer_tree(struct keeper* keeper, struct gbx_msg_tree* request) {
   struct gbx_err err = {0};
   request->path[sizeof request->path - 1] = '\0';
-  int fd =
-      request->kind == GBX_TREE_WORKSPACE
-          ? tree_open_workspace(request->path, request->dev, request->ino,
-                                request->temporary != 0, keeper->box_uid, &err)
-          : tree_open_root_part(request->path, &err);
+  int fd;
+  switch ((enum gbx_tree_kind)request->kind) {
+    case GBX_TREE_WORKSPACE:
+      fd = tree_open_workspace(request->path, request->dev, request->ino,
+                               request->temporary != 0, keeper->box_uid, &err);
+      break;
+    case GBX_TREE_MOUNT:
+      fd = tree_open_mount(request, keeper->box_uid, &err);
+      break;
+    case GBX_TREE_ROOT_PART:
+    default:
+      fd = tree_open_root_part(request->path, &err);
+      break;
+  }
   struct gbx_fds fds = {.count = fd < 0 ? 0 : 1, .fd = {fd}};
   send_result(keeper->launcher_fd, GBX_M_DONE, request->head.id, &err, &fds);
   gbx_fds_close(&fds);

@@ -53,6 +53,7 @@
 #include "launcher/keeper_client.h"
 #include "launcher/landlock.h"
 #include "launcher/limits.h"
+#include "launcher/mounts.h"
 #include "launcher/profile.h"
 #include "launcher/ready.h"
 #include "launcher/root.h"
@@ -215,10 +216,20 @@ static void drop_root(uint32_t id) {
     if (box->root == id && box->run == NULL) box_kill(box);
 }
 
-static void add_workspace(struct gbx_msg_workspace* request) {
+static void drop_workspace(uint32_t id) {
+  shelf_drop(id);
+  mounts_drop(id);
+}
+
+/* `mounts_fd`: -1 where there are none. */
+static void add_workspace(struct gbx_msg_workspace* request, int mounts_fd) {
   struct gbx_err err = {0};
-  (void)shelf_add(request, launcher.rooted, &err); /* the answer carries it */
-  answer(request->head.id, &err);
+  int result = shelf_add(request, launcher.rooted, &err);
+  if (result == 0 && request->mounts > 0) {
+    result = mounts_shelve(request, mounts_fd, launcher.rooted, &err);
+    if (result < 0) drop_workspace(request->head.id);
+  }
+  answer(request->head.id, &err); /* it carries the error */
 }
 
 /* ---- Boxes ------------------------------------------------------------ */
@@ -327,8 +338,14 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   }
   cleanup_fd int tree_fd = shelf_clone(run->request.workspace, err);
   if (tree_fd < 0) return tree_fd;
+  const struct root* root = find_root(run->request.root);
+  cleanup_fd int mounts_fd = -1;
+  if (root != NULL && root->image.mounts != NULL) {
+    mounts_fd = mounts_clone(run->request.workspace, err);
+    if (mounts_fd < 0) return mounts_fd;
+  }
   profile_note(GBX_AT_GO_MADE, run->request.head.id);
-  int result = box_go(box, run, tree_fd, err);
+  int result = box_go(box, run, tree_fd, mounts_fd, err);
   if (result < 0) return result;
   struct gbx_msg_started started = {.pid = box->payload_pid};
   GBX_MSG_INIT(&started, GBX_M_STARTED, run->request.head.id);
@@ -911,10 +928,10 @@ static void serve_engine(void) {
       drop_root(message.head.id);
       break;
     case GBX_M_WORKSPACE:
-      add_workspace(&message.workspace);
+      add_workspace(&message.workspace, fds.count > 0 ? fds.fd[0] : -1);
       break;
     case GBX_M_WORKSPACE_DROP:
-      shelf_drop(message.head.id);
+      drop_workspace(message.head.id);
       break;
     case GBX_M_RUN:
       start_run(&message.run, &fds);

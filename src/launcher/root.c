@@ -195,7 +195,51 @@ int root_attach(int tree_fd, const char* target, struct gbx_err* err) {
   return 0;
 }
 
+/* The error is the caller's: its root has no place for a mount. */
+static int refuse_place(const char* target, int sys_errno, const char* words,
+                        struct gbx_err* err) {
+  return gbx_fail(err, GBX_E_MOUNT, sys_errno, "mount target", "%s: %s", words,
+                  target);
+}
+
+/* A place for a mount of the session: what is there already, or something new.
+ * No symlink may lead to it, be it in an image. */
+static int make_place(const char* target, bool is_file, struct gbx_err* err) {
+  struct gbx_err cause = {0};
+  if (make_parents(target, &cause) < 0)
+    return refuse_place(target, cause.sys_errno, "has no folder to be in", err);
+  cleanup_fd int fd = sys_open_unlinked(target);
+  if (fd < 0 && errno == ENOENT) {
+    int result =
+        is_file ? make_file(target, "", 0, &cause) : make_dir(target, &cause);
+    if (result < 0)
+      return refuse_place(target, cause.sys_errno, "cannot be made", err);
+    fd = sys_open_unlinked(target);
+  }
+  struct stat info;
+  if (fd < 0 || fstat(fd, &info) < 0)
+    return refuse_place(
+        target, errno,
+        errno == ELOOP ? "leads through a symlink" : "cannot be opened", err);
+  if (!is_file && !S_ISDIR(info.st_mode))
+    return refuse_place(target, ENOTDIR, "is a file, and its source a folder",
+                        err);
+  if (is_file && !S_ISREG(info.st_mode))
+    return refuse_place(target, EISDIR, "is no file, as its source is", err);
+  return 0;
+}
+
+static bool is_mount(const struct entry* entry) {
+  return entry->kind == GBX_WIRE_MOUNT_DIR ||
+         entry->kind == GBX_WIRE_MOUNT_FILE ||
+         entry->kind == GBX_WIRE_MOUNT_NESTED;
+}
+
 static int make_entry(const struct entry* entry, struct gbx_err* err) {
+  /* Its place comes with what it is in. */
+  if (entry->kind == GBX_WIRE_MOUNT_NESTED) return 0;
+  if (is_mount(entry))
+    return make_place(entry->target, entry->kind == GBX_WIRE_MOUNT_FILE, err);
   int result = make_parents(entry->target, err);
   if (result < 0) return result;
   switch (entry->kind) {
@@ -321,18 +365,22 @@ static int build_in_child(const struct plan* plan, struct gbx_err* err) {
   return result;
 }
 
-static bool is_covered(const char* target) {
+static bool is_covered(const struct entry* entry) {
   static const char* const own[] = {"/tmp/", "/home/user/", "/dev/shm/"};
+  if (entry->kind == GBX_WIRE_MOUNT_NESTED) return false;
   for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-    if (strncmp(target, own[i], strlen(own[i])) == 0) return true;
+    if (strncmp(entry->target, own[i], strlen(own[i])) == 0) return true;
   return false;
 }
 
-static int list_covered(const struct plan* plan, char** ret_list,
-                        struct gbx_err* err) {
+/* The targets of the entries that `is_wanted` picks, as struct root_image has
+ * them. */
+static int list_targets(const struct plan* plan,
+                        bool (*is_wanted)(const struct entry* entry),
+                        char** ret_list, struct gbx_err* err) {
   size_t size = 1;
   for (size_t i = 0; i < plan->count; i++)
-    if (is_covered(plan->entries[i].target))
+    if (is_wanted(&plan->entries[i]))
       size += strlen(plan->entries[i].target) + 1;
   if (size == 1) return 0;
   char* list = calloc(1, size);
@@ -340,7 +388,7 @@ static int list_covered(const struct plan* plan, char** ret_list,
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "root");
   *ret_list = list;
   for (size_t i = 0; i < plan->count; i++)
-    if (is_covered(plan->entries[i].target))
+    if (is_wanted(&plan->entries[i]))
       list = stpcpy(list, plan->entries[i].target) + 1;
   return 0;
 }
@@ -352,7 +400,10 @@ int root_prepare(int entries_fd, root_open_tree open_tree,
   for (int i = 0; i < GBX_STANDBYS; i++)
     ret_image->standby_fd[i] = -1;
   int result = read_plan(entries_fd, &plan, ret_image, err);
-  if (result == 0) result = list_covered(&plan, &ret_image->covered, err);
+  if (result == 0)
+    result = list_targets(&plan, is_covered, &ret_image->covered, err);
+  if (result == 0)
+    result = list_targets(&plan, is_mount, &ret_image->mounts, err);
   if (result == 0) result = open_trees(&plan, open_tree, err);
   if (result == 0) result = build_in_child(&plan, err);
   close_plan(&plan);
@@ -370,4 +421,6 @@ void root_image_done(struct root_image* image) {
     fd_close(&image->standby_fd[i]);
   free(image->covered);
   image->covered = NULL;
+  free(image->mounts);
+  image->mounts = NULL;
 }

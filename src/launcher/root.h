@@ -21,6 +21,8 @@ struct root_image {
   /* Targets that the box's own tmpfs mounts would hide, NUL-terminated one
    * after the other and an empty one at the end; NULL if there are none. */
   char* covered;
+  /* Targets of the session's mounts, in the same way. */
+  char* mounts;
   /* By enum gbx_runtime: the exec blob of an interpreter that can wait for its
    * call, or for boxes, in a memfd; -1 if there is none. */
   int standby_fd[GBX_STANDBYS];

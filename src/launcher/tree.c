@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "common/fd.h"
+#include "common/host_rules.h"
 #include "common/sys.h"
 #include "launcher/mount.h"
 
@@ -78,10 +79,30 @@ static int open_idmap(uint32_t uid, uint32_t gid, uint32_t box_uid,
   return fd;
 }
 
+/* The last one: it takes a process to make, and what a session has mostly
+ * belongs to one owner. Ours is the only box_uid. */
+static struct {
+  int fd;
+  uint32_t uid, gid;
+} last_map = {.fd = -1};
+
+static int use_idmap(const struct stat* owner, uint32_t box_uid,
+                     struct gbx_err* err) {
+  if (last_map.fd >= 0 && last_map.uid == owner->st_uid &&
+      last_map.gid == owner->st_gid)
+    return last_map.fd;
+  int fd = open_idmap(owner->st_uid, owner->st_gid, box_uid, err);
+  if (fd < 0) return fd;
+  fd_close(&last_map.fd);
+  last_map.fd = fd;
+  last_map.uid = owner->st_uid;
+  last_map.gid = owner->st_gid;
+  return fd;
+}
+
 static int map_ids(int tree_fd, const struct stat* owner, uint32_t box_uid,
                    struct gbx_err* err) {
-  cleanup_fd int map_fd =
-      open_idmap(owner->st_uid, owner->st_gid, box_uid, err);
+  int map_fd = use_idmap(owner, box_uid, err);
   if (map_fd < 0) return map_fd;
   struct sys_mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP,
                                 .userns_fd = (uint64_t)map_fd};
@@ -124,4 +145,64 @@ int tree_open_workspace(const char* path, uint64_t dev, uint64_t ino,
     result = 0;
   }
   return result < 0 ? result : fd_steal(&fd);
+}
+
+/* ---- Mounts -------------------------------------------------------------- */
+
+static int judge(int fd, const struct gbx_msg_tree* request,
+                 struct gbx_err* err) {
+  const struct gbx_host_user user = {.home = request->user.home,
+                                     .temp_dir = request->user.temp_dir};
+  struct gbx_host_refusal refusal;
+  int result = gbx_host_judge(
+      fd, request->writable ? GBX_USE_WRITE : GBX_USE_READ, &user, &refusal);
+  if (result < 0)
+    return gbx_fail(err, GBX_E_MOUNT, -result, "mount", "cannot be judged: %s",
+                    request->path);
+  if (result == 1)
+    return gbx_fail(err, GBX_E_MOUNT_REFUSED, EPERM, "mount", "%s %s: %s",
+                    refusal.rule, refusal.words, request->path);
+  return 0;
+}
+
+int tree_open_mount(struct gbx_msg_tree* request, uint32_t box_uid,
+                    struct gbx_err* err) {
+  request->path[sizeof request->path - 1] = '\0';
+  request->user.home[sizeof request->user.home - 1] = '\0';
+  request->user.temp_dir[sizeof request->user.temp_dir - 1] = '\0';
+  cleanup_fd int fd = sys_open_unlinked(request->path);
+  struct stat info;
+  if (fd < 0 || fstat(fd, &info) < 0)
+    return gbx_fail(err, GBX_E_MOUNT, errno, "mount", "cannot be opened: %s",
+                    request->path);
+  if (info.st_dev != request->dev || info.st_ino != request->ino)
+    return gbx_fail(err, GBX_E_MOUNT, ESTALE, "mount",
+                    "was replaced, or lies on a mount that cannot be seen: %s",
+                    request->path);
+  /* Of the descriptor that is judged, and before it is: what is mounted in it
+   * from now on is in no box. */
+  cleanup_fd int tree_fd = sys_open_tree(
+      fd, "",
+      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
+  if (tree_fd < 0)
+    return gbx_fail(err, GBX_E_MOUNT, errno, "mount", "cannot be cloned: %s",
+                    request->path);
+  struct sys_mount_attr attr = {
+      .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                  (request->writable ? 0 : MOUNT_ATTR_RDONLY),
+      .propagation = PROPAGATION};
+  if (sys_mount_setattr(tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
+    return gbx_fail(err, GBX_E_MOUNT, errno, "mount", "cannot be made %s: %s",
+                    request->writable ? "safe" : "read-only", request->path);
+  int result = judge(fd, request, err);
+  if (result < 0) return result;
+  if (box_uid == 0 || info.st_uid == box_uid) return fd_steal(&tree_fd);
+
+  struct gbx_err map_err = {0};
+  result = map_ids(tree_fd, &info, box_uid, &map_err);
+  /* What everybody may read a box can read all the same. */
+  if (result < 0 && request->writable)
+    return gbx_fail(err, GBX_E_MOUNT, -result, "id map",
+                    "cannot be given to the box's user: %s", request->path);
+  return fd_steal(&tree_fd);
 }

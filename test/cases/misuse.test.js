@@ -299,7 +299,6 @@ test('an option that is not built yet is refused by name, its idle value accepte
     securityProfile: { idle: 'default', wanted: 'untrusted' },
     image: { idle: 'host', wanted: 'python:3.12-slim' },
     setup: { idle: null, wanted: 'pip install x' },
-    mounts: { idle: {}, wanted: { '/a': '/b' } },
     egressAllow: { idle: null, wanted: ['example.com'] },
     seccompProfile: { idle: null, wanted: '/x.json' },
   };

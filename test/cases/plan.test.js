@@ -60,7 +60,11 @@ async function lookInside(sandbox) {
 }
 
 test('the mounts of plan() are those of a box, no less and no more', async (t) => {
-  const sandbox = await open(t, { memoryMb: 320 });
+  const folder = scratchFolder(t);
+  const sandbox = await open(t, {
+    memoryMb: 320,
+    mounts: { [folder]: ['/data', 'rw'], '/usr/share': '/tmp/share' },
+  });
   const { box } = await sandbox.plan();
   const real = parseMounts(await readInBox(sandbox, '/proc/self/mountinfo'));
 
@@ -191,7 +195,16 @@ test('plan() before open() rejects, and after close() still tells', async () => 
 });
 
 test('a plan given back, as an object or a file, makes the same box', async (t) => {
+  const shown = scratchFolder(t);
+  fs.chmodSync(shown, 0o755);
+  fs.mkdirSync(path.join(shown, 'out'));
+  fs.writeFileSync(path.join(shown, 'file'), 'shown');
   const options = {
+    mounts: {
+      [shown]: '/data',
+      [path.join(shown, 'out')]: ['/data/out', 'rw'],
+      [path.join(shown, 'file')]: '/tmp/deep/file',
+    },
     memoryMb: 200,
     pids: 77,
     timeoutS: 21.5,
@@ -278,6 +291,21 @@ test('what is changed in a spec is changed in the box', async (t) => {
   assert.equal(more.stdout, 'this and that\n');
 });
 
+test('a spec has the targets of mounts that an option has', async () => {
+  const plan = await withSandbox(async (sandbox) => sandbox.plan());
+  plan.spec.mounts = { '/srv': ['/proc', 'ro'] };
+  await assert.rejects(new Sandbox({ spec: plan }).open(), {
+    code: 'ERR_SANDBOX_MOUNT_REFUSED',
+    rule: 'target',
+  });
+  plan.spec.mounts = { '/etc': ['/data', 'ro'] };
+  await assert.rejects(new Sandbox({ spec: plan }).open(), {
+    code: 'ERR_SANDBOX_MOUNT_REFUSED',
+    rule: 'system',
+    source: '/etc',
+  });
+});
+
 test('ATK-KEYS a spec of very many wrong keys is refused at the first', async () => {
   const keys = Array.from({ length: 50_000 }, (_, i) => [i.toString(36), 1]);
   const start = Date.now();
@@ -337,6 +365,24 @@ test('a spec that is wrong is refused with the place in it', async () => {
     [({ spec }) => (spec.warm = 1), /spec\.warm: expected true or false/],
     [({ spec }) => delete spec.network, /spec\.network: .* received nothing/],
     [({ spec }) => (spec.workspace = 'x'), /spec\.workspace: expected an abs/],
+    [({ spec }) => delete spec.mounts, /spec\.mounts: expected an object of/],
+    [({ spec }) => (spec.mounts = []), /spec\.mounts: .* received an array/],
+    [
+      ({ spec }) => (spec.mounts = { '/a': '/b' }),
+      /spec\.mounts\.\/a: expected an array of a target and "ro" or "rw", rec/,
+    ],
+    [
+      ({ spec }) => (spec.mounts = { '/a': ['/b', 'wr'] }),
+      /spec\.mounts\.\/a: expected "ro" or "rw"/,
+    ],
+    [
+      ({ spec }) => (spec.mounts = { a: ['/b', 'ro'] }),
+      /spec\.mounts\.a: expected an absolute path as the key/,
+    ],
+    [
+      ({ spec }) => (spec.mounts = { '/a': ['/b/../c', 'ro'] }),
+      /spec\.mounts\.\/a: expected an absolute path without/,
+    ],
     [({ spec }) => (spec.cwd = ''), /spec\.cwd: .* received an empty string/],
     [({ spec }) => (spec.runtimes.ruby = null), /spec\.runtimes\.ruby: /],
     [

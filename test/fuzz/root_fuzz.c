@@ -25,20 +25,25 @@ static void check_text(const struct plan* plan, const char* text) {
   CHECK(lies_within(plan, text, size) && size <= PATH_MAX);
 }
 
-static void check_covered(const struct plan* plan, const char* list) {
+static void check_targets(const struct plan* plan,
+                          bool (*is_wanted)(const struct entry* entry)) {
+  struct gbx_err err = {0};
+  char* targets = NULL;
+  CHECK(list_targets(plan, is_wanted, &targets, &err) == 0);
+  const char* list = targets;
   for (size_t i = 0; i < plan->count; i++) {
     const char* target = plan->entries[i].target;
-    if (!is_covered(target)) continue;
+    if (!is_wanted(&plan->entries[i])) continue;
     CHECK(list != NULL && strcmp(list, target) == 0);
     list += strlen(list) + 1;
   }
   CHECK(list == NULL || list[0] == '\0');
+  free(targets);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   struct gbx_err err = {0};
   struct plan plan = {.proc_fd = -1, .device_fd = {-1, -1, -1, -1, -1}};
-  char* covered = NULL;
   struct root_image image = {.ns_fd = -1};
   for (int i = 0; i < GBX_STANDBYS; i++)
     image.standby_fd[i] = -1;
@@ -54,10 +59,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (result == 0) {
     CHECK(plan.map_size == size);
-    CHECK(list_covered(&plan, &covered, &err) == 0);
-    check_covered(&plan, covered);
+    check_targets(&plan, is_covered);
+    check_targets(&plan, is_mount);
   }
-  free(covered);
   close_plan(&plan);
   root_image_done(&image);
   exact_unmap_all();

@@ -54,6 +54,12 @@ static void check_spec(const struct gbx_spec* spec) {
     CHECK(variable->name[0] != '\0' && strchr(variable->name, '=') == NULL);
     touch(variable->value, strlen(variable->value) + 1);
   }
+  CHECK(spec->mount_count <= 64);
+  for (size_t i = 0; i < spec->mount_count; i++) {
+    check_path(spec->mounts[i].source);
+    check_path(spec->mounts[i].target);
+    CHECK(strstr(spec->mounts[i].target, "/../") == NULL);
+  }
   check_path(spec->cwd);
   const char* optional[] = {spec->workspace, spec->python, spec->bash,
                             spec->node};

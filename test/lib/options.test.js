@@ -37,6 +37,7 @@ describe('session options', () => {
         image: 'host',
         spec: null,
         workspace: null,
+        mounts: null,
         memoryMb: 512,
         cpus: null,
         pids: 256,
@@ -186,8 +187,8 @@ describe('session options', () => {
   test('an option of another function that is not built is not sent there', () => {
     refuses(
       'sandbox.run()',
-      { mounts: { '/a': '/b' } },
-      /mounts is an option of .*, and not built yet there either$/,
+      { preload: ['numpy'] },
+      /preload is an option of .*, and not built yet there either$/,
     );
   });
 
@@ -196,7 +197,6 @@ describe('session options', () => {
       image: 'python:3.12-slim',
       setup: 'pip install x',
       setupTimeoutS: 60,
-      mounts: { '/a': '/b' },
       profiles: ['vcpu:heavy'],
       depsReadonly: true,
       securityProfile: 'untrusted',
@@ -232,7 +232,6 @@ describe('session options', () => {
       image: 'host',
       setup: null,
       setupTimeoutS: 600,
-      mounts: {},
       profiles: [],
       depsReadonly: false,
       securityProfile: null,

@@ -163,6 +163,7 @@ test('the session gets limits in its own units, and 0 for lifted ones', async ()
     entries: defaultImage.entries,
     workspace: '/srv/w',
     tempDir: os.tmpdir(),
+    mounts: [],
     memoryBytes: 134217728,
     pids: 0,
     cpuMillis: 500,

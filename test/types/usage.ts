@@ -22,6 +22,8 @@ import api, {
   type LimitForce,
   type ListFilesOptions,
   MountRefused,
+  type MountRule,
+  type MountSpec,
   type OneShotOptions,
   type PerCallOptions,
   type ReadStreamOptions,
@@ -90,8 +92,13 @@ export async function oneShot(): Promise<void> {
     console.log(syscall.length + count, errno?.length);
   }
 
+  const spec: MountSpec = ['/out', 'rw'];
+  // @ts-expect-error: no such access
+  await runCode('1', { mounts: { '/srv/a': ['/a', 'wr'] } });
+
   const options: OneShotOptions = {
     language: 'node',
+    mounts: { '/srv/in': '/in', '/srv/out': spec },
     timeoutS: null,
     memoryMb: null,
     diskMb: 64,
@@ -282,7 +289,11 @@ export async function helpers(): Promise<void> {
 }
 
 export function errors(error: unknown): string | undefined {
-  if (error instanceof MountRefused) return error.option;
+  if (error instanceof MountRefused) {
+    const rule: MountRule = error.rule;
+    isType<typeof error.source, string | undefined>(true);
+    return rule + error.source + error.target;
+  }
   if (!(error instanceof SandboxError)) return undefined;
   const code: SandboxErrorCode = error.code;
   // @ts-expect-error: no such code
