@@ -10,6 +10,7 @@ const os = require('node:os');
 const path = require('node:path');
 const {
   busyDescendants,
+  eventually,
   glovebox,
   open,
   test,
@@ -213,8 +214,12 @@ async function openIdle(t) {
     busyDescendants()
       .map(({ pid, name }) => `${pid} ${name}`)
       .sort();
+  // One that will wait is named so when it is up.
+  await eventually(
+    () => programs().length === 1,
+    () => `${programs()}`,
+  );
   const before = programs();
-  assert.equal(before.length, 1, `${before}`);
   return {
     sandbox,
     kernel,
