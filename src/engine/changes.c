@@ -20,11 +20,13 @@
 
 int gbx__index_scan_with(const struct gbx__workspace* workspace,
                          const struct gbx__walk_visitor* visitor,
-                         struct gbx__index** ret_index, struct gbx_err* err) {
+                         uint32_t most_entries, struct gbx__index** ret_index,
+                         struct gbx_err* err) {
   struct gbx__index* index = malloc(sizeof *index);
   if (index == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "index");
-  int result = gbx__walk_init_with(&index->walk, workspace->fd, visitor, err);
+  int result = gbx__walk_init_with(&index->walk, workspace->fd, visitor,
+                                   most_entries, err);
   if (result < 0) {
     free(index);
     return result;
@@ -35,7 +37,7 @@ int gbx__index_scan_with(const struct gbx__workspace* workspace,
 
 int gbx__index_scan(const struct gbx__workspace* workspace,
                     struct gbx__index** ret_index, struct gbx_err* err) {
-  return gbx__index_scan_with(workspace, NULL, ret_index, err);
+  return gbx__index_scan_with(workspace, NULL, 0, ret_index, err);
 }
 
 void gbx__index_free(struct gbx__index* index) {
@@ -74,16 +76,23 @@ static bool has_fine_ctime(int dir_fd) {
   return true;
 }
 
+#define LONGEST_WAIT_NS (20 * INT64_C(1000000)) /* two of the longest ticks */
+
+bool gbx__index_is_settled(const struct gbx__workspace* workspace,
+                           const struct gbx__index* index) {
+  int64_t newest_ns = index->walk.newest_ns;
+  int64_t now_ns = tick_clock_ns();
+  /* Later than our clock by more than a tick: another machine's clock. */
+  return newest_ns < now_ns || newest_ns > now_ns + LONGEST_WAIT_NS ||
+         has_fine_ctime(workspace->fd);
+}
+
 void gbx__index_settle(const struct gbx__workspace* workspace,
                        const struct gbx__index* index) {
-  const int64_t longest_wait_ns = 20 * 1000000; /* two of the longest ticks */
-  int64_t newest_ns = index->walk.newest_ns;
+  if (gbx__index_is_settled(workspace, index)) return;
   int64_t start_ns = tick_clock_ns();
-  /* Later than our clock by more than a tick: another machine's clock. */
-  if (newest_ns < start_ns || newest_ns > start_ns + longest_wait_ns) return;
-  if (has_fine_ctime(workspace->fd)) return;
   for (int64_t now_ns = start_ns;
-       now_ns <= newest_ns && now_ns < start_ns + longest_wait_ns;
+       now_ns <= index->walk.newest_ns && now_ns < start_ns + LONGEST_WAIT_NS;
        now_ns = tick_clock_ns()) {
     struct timespec pause = {.tv_nsec = 500 * 1000};
     (void)nanosleep(&pause, NULL); /* cut short: the loop goes on */

@@ -18,7 +18,9 @@
  *
  * All of it blocks, on the filesystem only: no file is opened. */
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine/engine.h"
 #include "engine/walk.h"
@@ -34,10 +36,12 @@ struct gbx__index {
 int gbx__index_scan(const struct gbx__workspace* workspace,
                     struct gbx__index** ret_index, struct gbx_err* err);
 
-/* The same, with a visitor of its folders. */
+/* The same, with a visitor of its folders. GBX_E_TOO_LARGE for more than so
+ * many files and folders; 0: as many as a walk may meet. */
 int gbx__index_scan_with(const struct gbx__workspace* workspace,
                          const struct gbx__walk_visitor* visitor,
-                         struct gbx__index** ret_index, struct gbx_err* err);
+                         uint32_t most_entries, struct gbx__index** ret_index,
+                         struct gbx_err* err);
 
 /* Whether the two are the same file with the same content, as far as a look at
  * it can tell. */
@@ -50,6 +54,9 @@ bool gbx__index_same_file(const struct gbx__walk_node* a,
  * at once. */
 void gbx__index_settle(const struct gbx__workspace* workspace,
                        const struct gbx__index* index);
+/* Whether that would return at once. */
+bool gbx__index_is_settled(const struct gbx__workspace* workspace,
+                           const struct gbx__index* index);
 
 /* The files that differ, sorted by path. *ret_files is one block with all the
  * paths in it, for free(); NULL if there are none. Says nothing about the files

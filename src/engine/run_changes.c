@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "engine/local.h"
 #include "engine/run.h"
 
 static struct gbx_run* run_of_scan(struct gbx__work* work) {
@@ -115,6 +116,42 @@ static void scan(struct gbx__work* work) {
   if (err.code == GBX_E_TOO_LARGE) run->files_truncated = true;
 }
 
+/* A few files in memory are looked at sooner than a worker wakes up. Not where
+ * the look could wait for somebody: for another machine, for a box that lives,
+ * or for the clock. */
+#define FEW_FILES 32u
+
+static bool is_quick(const struct gbx_run* run) {
+  const struct gbx_session* session = run->session;
+  return !run->tracks && !run->kernel && !session->doubtful &&
+         atomic_load(&session->file_count) < FEW_FILES && is_alone(run) &&
+         gbx__is_local(session->workspace.fd);
+}
+
+/* Returns whether it is done. */
+static bool walk_at_once(struct gbx_run* run) {
+  struct gbx_session* session = run->session;
+  struct gbx_err err = {0};
+  struct gbx__index* index = NULL;
+  if (gbx__index_scan_with(&session->workspace, NULL, FEW_FILES, &index, &err) <
+      0)
+    return false;
+  if (!run->comparing) {
+    if (!gbx__index_is_settled(&session->workspace, index)) {
+      gbx__index_free(index);
+      return false;
+    }
+    run->before = index;
+    run->scanned = true;
+    return true;
+  }
+  if (run->before != NULL)
+    (void)gbx__index_diff(run->before, index, &run->files, &run->file_count,
+                          &err);
+  gbx__index_free(index);
+  return true;
+}
+
 void gbx__run_start_scan(struct gbx_run* run, bool compare,
                          void (*done)(struct gbx__work*)) {
   if (!compare) {
@@ -128,7 +165,10 @@ void gbx__run_start_scan(struct gbx_run* run, bool compare,
   run->comparing = compare;
   run->scanning = true;
   run->session->pending_work++;
-  gbx__work_start(run->engine, &run->scan);
+  if (is_quick(run) && walk_at_once(run))
+    done(&run->scan);
+  else
+    gbx__work_start(run->engine, &run->scan);
 }
 
 struct gbx_run* gbx__run_end_scan(struct gbx__work* work) {

@@ -21,16 +21,15 @@
 
 #include "engine/tracker.h"
 
-#include <linux/magic.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/vfs.h>
 
 #include "common/fd.h"
 #include "engine/beneath.h"
+#include "engine/local.h"
 #include "engine/workspace.h"
 
 /* IN_OPEN: what was mapped was opened before. IN_ACCESS: a new time of access
@@ -51,13 +50,6 @@ static const uint32_t itself = IN_DELETE_SELF | IN_MOVE_SELF;
 #define FOLDERS_PER_DRAIN 256
 /* Walks in a row that found what cannot be watched: the next will as well. */
 #define MOST_VAIN_WALKS 3
-
-#ifndef BTRFS_SUPER_MAGIC
-#define BTRFS_SUPER_MAGIC 0x9123683E
-#endif
-#ifndef XFS_SUPER_MAGIC
-#define XFS_SUPER_MAGIC 0x58465342
-#endif
 
 struct watch {
   int number;
@@ -140,21 +132,6 @@ unsigned gbx__tracker_walks(const struct gbx__tracker* tracker) {
 }
 
 /* ---- Watches ------------------------------------------------------------- */
-
-/* overlayfs tells of no mapping, and network filesystems not of others. */
-static bool is_local(int fd) {
-  struct statfs fs;
-  if (RETRY(fstatfs(fd, &fs)) < 0) return false;
-  switch ((unsigned long)fs.f_type) {
-    case EXT4_SUPER_MAGIC:
-    case XFS_SUPER_MAGIC:
-    case BTRFS_SUPER_MAGIC:
-    case TMPFS_MAGIC:
-      return true;
-    default:
-      return false;
-  }
-}
 
 static uint32_t most_watches(void) {
   char text[32] = "";
@@ -327,7 +304,7 @@ static int walk(struct gbx__tracker* tracker,
                 const struct gbx__workspace* workspace,
                 struct gbx__index** ret_index, struct gbx_err* err) {
   tracker->walks++;
-  if (tracker->walks == 1) tracker->is_local = is_local(workspace->fd);
+  if (tracker->walks == 1) tracker->is_local = gbx__is_local(workspace->fd);
   if (tracker->is_local && gbx__tracker_is_useful(tracker))
     open_instance(tracker);
   if (tracker->fd < 0) {
@@ -340,7 +317,7 @@ static int walk(struct gbx__tracker* tracker,
   struct visit visit = {.tracker = tracker, .most = most_watches()};
   const struct gbx__walk_visitor visitor = {.enter = enter, .data = &visit};
   struct gbx__index* index;
-  int result = gbx__index_scan_with(workspace, &visitor, &index, err);
+  int result = gbx__index_scan_with(workspace, &visitor, 0, &index, err);
   if (result < 0) {
     free(visit.watches.list);
     give_up(tracker);

@@ -139,9 +139,11 @@ static int add_entry(struct gbx__walk* walk, uint32_t folder, int fd,
       walk->partial = true;
     return 0;
   }
-  if (++walk->entries_seen > GBX__WALK_MAX_ENTRIES)
+  uint32_t most =
+      walk->most_entries == 0 ? GBX__WALK_MAX_ENTRIES : walk->most_entries;
+  if (++walk->entries_seen > most)
     return gbx_fail(err, GBX_E_TOO_LARGE, E2BIG, "walk",
-                    "more than %u files and folders", GBX__WALK_MAX_ENTRIES);
+                    "more than %u files and folders", most);
   size_t name_size = strlen(name);
   if (is_too_long(walk, folder, name_size)) {
     walk->partial = true;
@@ -286,8 +288,8 @@ int gbx__walk_init(struct gbx__walk* walk, int dir_fd, size_t prefix_size,
 
 int gbx__walk_init_with(struct gbx__walk* walk, int dir_fd,
                         const struct gbx__walk_visitor* visitor,
-                        struct gbx_err* err) {
-  *walk = (struct gbx__walk){.visitor = visitor};
+                        uint32_t most_entries, struct gbx_err* err) {
+  *walk = (struct gbx__walk){.visitor = visitor, .most_entries = most_entries};
   return read_tree(walk, dir_fd, err);
 }
 

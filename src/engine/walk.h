@@ -64,6 +64,7 @@ struct gbx__walk {
   /* Something was left out where files may be, or a file has several names. */
   bool partial;
   const struct gbx__walk_visitor* visitor; /* while the tree is read */
+  uint32_t most_entries;                   /* 0: GBX__WALK_MAX_ENTRIES */
 };
 
 /* Called for each folder, when it is open and nothing of it read. */
@@ -81,7 +82,7 @@ int gbx__walk_init(struct gbx__walk* walk, int dir_fd, size_t prefix_size,
 /* The same of the whole workspace, with a visitor. */
 int gbx__walk_init_with(struct gbx__walk* walk, int dir_fd,
                         const struct gbx__walk_visitor* visitor,
-                        struct gbx_err* err);
+                        uint32_t most_entries, struct gbx_err* err);
 void gbx__walk_done(struct gbx__walk* walk);
 
 static inline const char* gbx__walk_name(const struct gbx__walk* walk,

@@ -356,6 +356,7 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   if (box->pty_fd >= 0) fds[count++] = box->pty_fd;
   tell_engine(&started.head, fds, count);
   fd_close(&box->pty_fd); /* its end is for the engine to see */
+  fd_close(&box->payload_fd);
   return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sources: src/engine/tracker.c src/engine/changes.c src/engine/walk.c
- * src/engine/beneath.c src/common/remove_tree.c src/common/error.c
- * src/common/fd.c libs: */
+/* sources: src/engine/tracker.c src/engine/local.c src/engine/changes.c
+ * src/engine/walk.c src/engine/beneath.c src/common/remove_tree.c
+ * src/common/error.c src/common/fd.c libs: */
 
 /* What a tracker tells is what two walks tell, whatever is done to the files.
  */
