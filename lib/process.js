@@ -22,6 +22,7 @@ const { InputPipe, bytesOf } = require('./stdin-pump.js');
 
 // Set in the class, which alone can reach its private parts.
 let startProcess;
+let cutOff;
 
 const internal = Symbol('process');
 
@@ -46,6 +47,8 @@ class SandboxProcess extends EventEmitter {
   #signalCode = null;
   #wasKilled = false;
   #hasEnded = false;
+  // Its sandbox is being closed: where a stream ends now, it does for that.
+  #isCutOff = false;
   // `{error}`: what wait() rejects with.
   #failure;
   #forget;
@@ -82,13 +85,20 @@ class SandboxProcess extends EventEmitter {
   }
 
   static {
-    startProcess = (session, spec, settings) => {
+    startProcess = (session, spec, settings, alive) => {
       throwIfAborted(settings.signal);
+      let started;
       try {
-        return new SandboxProcess(internal, session, spec, settings);
+        started = new SandboxProcess(internal, session, spec, settings);
       } catch (error) {
         throw toSandboxError(error);
       }
+      alive.add(started);
+      started.#ended.then(() => alive.delete(started));
+      return started;
+    };
+    cutOff = (process) => {
+      process.#isCutOff = true;
     };
   }
 
@@ -212,8 +222,10 @@ class SandboxProcess extends EventEmitter {
     if (chunk === null) return; // An event comes when there is something.
     this.#wanted[index] = false;
     const stream = this.#streams[index];
-    if (chunk.length === 0) stream.push(null);
-    else if (stream.destroyed) this.#want(index);
+    if (chunk.length === 0) {
+      // Or its end follows at once, and says so.
+      if (!this.#isCutOff && !this.#failure) stream.push(null);
+    } else if (stream.destroyed) this.#want(index);
     else stream.push(chunk);
   }
 
@@ -369,4 +381,4 @@ function keep(stream, most) {
   });
 }
 
-module.exports = { SandboxProcess, startProcess };
+module.exports = { SandboxProcess, cutOff, startProcess };

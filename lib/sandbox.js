@@ -33,7 +33,7 @@ const { warnOfOpenSockets } = require('./network/isolation.js');
 const { isRecord } = require('./option-kinds.js');
 const { readHostPath, readOptions } = require('./options.js');
 const { makePlan, readSpec } = require('./plan.js');
-const { startProcess } = require('./process.js');
+const { cutOff, startProcess } = require('./process.js');
 const { runToEnd } = require('./run.js');
 const { inputSpec } = require('./stdin-pump.js');
 const { workspacePath } = require('./workspace-path.js');
@@ -71,6 +71,7 @@ class Sandbox {
   #cwd;
   #session;
   #limits;
+  #processes = new Set(); // that spawn() started, and that have not ended
 
   constructor(options) {
     this.#options = readOptions('new Sandbox()', options);
@@ -138,7 +139,7 @@ class Sandbox {
       stream: true,
       pty: settings.pty,
     };
-    return startProcess(session, spec, settings);
+    return startProcess(session, spec, settings, this.#processes);
   }
 
   async kernel(options) {
@@ -290,6 +291,7 @@ class Sandbox {
 
   async #close() {
     await this.#opening?.catch(() => {});
+    for (const process of this.#processes) cutOff(process);
     try {
       await this.#session?.close();
     } catch (error) {
