@@ -239,13 +239,55 @@ export interface SandboxOptions {
   onResult?: ResultCallback | null;
 
   /**
-   * Whether boxes may be made ahead of need. Boxes are as isolated as without.
-   * `false` is accepted, and changes nothing yet: argv and bash may still get a
-   * box that waited.
+   * Whether boxes, and interpreters in them, may be started ahead of calls. A
+   * box serves one call in either case, and is as isolated. Interpreters of
+   * Python that were started ahead are forks of one: they have its hash seed and
+   * the places of its memory in common. `false`: a box and an interpreter are
+   * made for each call.
    *
    * @default true
+   * @see docs/threat-model.md
    */
   warm?: boolean;
+
+  /**
+   * Python modules that are imported once for the session, such as
+   * `["numpy", "pandas"]`: calls and kernels of Python find them imported. They
+   * are those of the image: the workspace is not seen. Python only; calls of
+   * other languages are as without.
+   *
+   * `open()` waits for the imports, at most a minute for all. What a module
+   * made while it was imported is what every call begins with, but for files,
+   * which it wrote nowhere. The imports see `env` of the session, not of a call;
+   * a call whose `env` changes what Python reads at its start (`PYTHON*`,
+   * `LANG`, `TZ`, ...), a traced one and one with a terminal import modules
+   * themselves.
+   *
+   * If that interpreter is killed, by a host without memory, calls import
+   * modules themselves until another has.
+   *
+   * The generators of `random` and `numpy.random` are seeded anew for each
+   * call. A generator that a module has made for itself is not: seed it.
+   *
+   * @default []
+   * @throws {SandboxError} ERR_SANDBOX_PRELOAD — of `open()`: a module cannot be
+   *   imported, or leaves a thread or an open file, which calls cannot share.
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — no module's name, more
+   *   than 64 of them, or `warm: false` beside it.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox({ preload: ['json', 'decimal'] }, async (sandbox) => {
+   *   const { text } = await sandbox.runCode(
+   *     'import sys; "decimal" in sys.modules',
+   *   );
+   *   console.log(text); // "True"
+   * });
+   * ```
+   */
+  preload?: string[];
 
   /**
    * Accepted for the sake of old code: a box never has any capability.
@@ -1037,6 +1079,7 @@ export interface BoxSpec {
   warm: boolean;
   /** Whether it has the host's network. How names are found is in `entries`. */
   network: boolean;
+  preload: string[];
   timeoutS: number;
   maxOutputBytes: number;
 }
@@ -1090,7 +1133,12 @@ export interface BoxDescription {
     EPERM: string[];
     arguments: string[];
   };
-  /** From what a call starts, and why: a box, and in it each interpreter. */
+  /**
+   * From what a call without options of its own starts, and why: a box, and in
+   * it each interpreter. `"ready"`: it was there before the call, unless a burst
+   * of calls has used all up; `"on demand"`: it is made for the call, an
+   * interpreter as a fork of one that is there; `"cold"`: it is executed.
+   */
   start: Record<
     'box' | Language,
     { from: 'ready' | 'on demand' | 'cold'; why: string }
@@ -1792,6 +1840,8 @@ export type SandboxErrorCode =
   | 'ERR_SANDBOX_MOUNT_REFUSED'
   /** The mount could not be made. */
   | 'ERR_SANDBOX_MOUNT'
+  /** The modules of `preload` could not be imported. */
+  | 'ERR_SANDBOX_PRELOAD'
   /** An option or argument is wrong. */
   | 'ERR_SANDBOX_INVALID_OPTION'
   /** The sandbox is not open. */

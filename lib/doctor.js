@@ -272,12 +272,14 @@ async function checkTheRuntimes(sandbox) {
   return Promise.all(checks);
 }
 
-async function checkTheRuntime(sandbox, language, { executable, error }) {
+async function checkTheRuntime(sandbox, language, runtime) {
+  const { executable, error, lacksCtypes } = runtime;
   if (error) return failed(language, 'not found', { cause: error.message });
   const result = await sandbox.run([executable, '--version']);
   const [line] = `${result.stdout}${result.stderr}`.split('\n');
+  const slow = lacksCtypes ? ', without ctypes: it starts with each call' : '';
   return result.success
-    ? passed(language, `${executable}: ${line}`)
+    ? passed(language, `${executable}: ${line}${slow}`)
     : failed(language, `${executable}: ${describeEnd(result)}`, {
         cause: `It does not run in a box: ${line}`,
         fix: `Name another with \`runtimes: { ${language}: '/path/to/it' }\`.`,

@@ -45,16 +45,13 @@ const standbyVariables = Object.entries(baseEnvironment([])).map(
 );
 
 /**
- * Whether a program that was started with the variables above, and got
+ * Whether a program that was started with the variables `started`, and got
  * `variables` later, has seen all that it would look at only once.
  */
-function canComeLate(variables) {
+function canComeLate(variables, started = standbyVariables) {
   const differs = (list, others) =>
     list.some((one) => readAtStart.test(one) && !others.includes(one));
-  return (
-    !differs(variables, standbyVariables) &&
-    !differs(standbyVariables, variables)
-  );
+  return !differs(variables, started) && !differs(started, variables);
 }
 
 module.exports = { canComeLate, environmentOf, standbyVariables, variablesOf };

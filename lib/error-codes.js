@@ -187,6 +187,15 @@ const nativeCodes = {
       "box's root, or its file system cannot give it to root's boxes.",
     remedy: 'Go by the message: it names the path and what is wrong with it.',
   },
+  PRELOAD: {
+    meaning: 'The modules of `preload` could not be imported',
+    cause:
+      "The image's Python has no such module, or importing it fails, hangs, or " +
+      'leaves what calls cannot share: a thread, an open file.',
+    remedy:
+      'Import it in a call without `preload` to see its traceback; leave out ' +
+      'what cannot be shared.',
+  },
 };
 
 // What never comes from the engine.

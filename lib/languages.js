@@ -110,18 +110,54 @@ function commandFor(image, language, code) {
 const standbys = [
   ['python', 'python', (file) => [file, pythonDriver, 'standby', joinInBox]],
   ['node', 'node', (file) => standbyArgv(file, joinInBox)],
-  ['zygote', 'python', (file) => [file, pythonDriver, 'zygote', joinInBox]],
+  [
+    'zygote',
+    'python',
+    (file, preload) => [file, pythonDriver, 'zygote', joinInBox, ...preload],
+  ],
 ];
 
+/**
+ * What an interpreter that waits was started with. With modules to preload it is
+ * what the session has: a module may read it while it is imported.
+ */
+function standbyEnvironment(runtime, { preload, variables }) {
+  const preloads = preload.length > 0 && runtime !== 'node';
+  return preloads ? variables : standbyVariables;
+}
+
 /** What may wait in a ready box of this root. */
-function standbysOf(image) {
+function standbysOf(image, ahead) {
+  const preloads = ahead.preload.length > 0;
+  if (preloads) checkCanPreload(image);
   return standbys
-    .filter(([, language]) => image.runtimes[language].executable)
+    .filter(([, language]) => {
+      const { executable, lacksCtypes } = image.runtimes[language];
+      return executable && !lacksCtypes;
+    })
     .map(([runtime, language, argv]) => ({
       runtime,
-      argv: argv(image.runtimes[language].executable),
-      env: standbyVariables,
+      required: runtime === 'zygote' && preloads,
+      argv: argv(image.runtimes[language].executable, ahead.preload),
+      env: standbyEnvironment(runtime, ahead),
     }));
 }
 
-module.exports = { cellBody, checkCode, commandFor, standbysOf };
+function checkCanPreload(image) {
+  const executable = executableOf(image, 'python');
+  if (!image.runtimes.python.lacksCtypes) return;
+  throw new SandboxError(
+    `The modules of \`preload\` could not be imported: ${executable} has no ` +
+      'module ctypes, without which it cannot be started ahead of calls. ' +
+      'Install it, or name another interpreter with `runtimes`.',
+    { code: 'ERR_SANDBOX_PRELOAD' },
+  );
+}
+
+module.exports = {
+  cellBody,
+  checkCode,
+  commandFor,
+  standbyEnvironment,
+  standbysOf,
+};

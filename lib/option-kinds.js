@@ -199,6 +199,34 @@ const listOfStrings = kind(
   (value) => [...value],
 );
 
+const maxModules = 64;
+
+// Only names: an argument of the interpreter that looked like anything else
+// would be read as that.
+function isModuleName(value) {
+  return (
+    typeof value === 'string' &&
+    value.length <= 200 &&
+    /^[\p{ID_Start}_][\p{ID_Continue}]*(?:\.[\p{ID_Start}_][\p{ID_Continue}]*)*$/u.test(
+      value,
+    )
+  );
+}
+
+const moduleNames = kind(
+  `an array of at most ${maxModules} names of Python modules`,
+  (value) => Array.isArray(value) && value.length <= maxModules,
+  (names, option) =>
+    [...new Set(names)].map((name, index) => {
+      if (isModuleName(name)) return name;
+      throw invalidOption(
+        `${option}[${index}]`,
+        'the name of a Python module such as "os.path"',
+        describe(name),
+      );
+    }),
+);
+
 function isRecord(value) {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -296,6 +324,7 @@ module.exports = {
   listOfStrings,
   maxPathBytes,
   maxStringBytes,
+  moduleNames,
   number,
   oneOf,
   orNull,

@@ -86,6 +86,7 @@ const sessionOptions = {
   trace: { kind: trace, default: null },
   capDrop: { kind: kinds.listOfStrings, default: ['ALL'] },
   warm: { kind: kinds.boolean, default: true },
+  preload: { kind: kinds.moduleNames, default: [] },
   runtimes: {
     kind: kinds.recordOf(languages, kinds.executablePath),
     default: {},
@@ -106,7 +107,6 @@ const sessionOptions = {
   setup: unbuilt(null),
   setupTimeoutS: unbuilt(600),
   profiles: unbuilt(null, 'empty'),
-  preload: unbuilt(null, 'empty'),
   seccompProfile: unbuilt(null),
   apparmor: unbuilt(null),
 
@@ -319,6 +319,7 @@ function readOptions(place, options) {
     if (value !== undefined) read[name] = readOption(name, row, value);
   }
   if (read.spec) refuseBesideSpec(given);
+  if (read.preload) refuseUselessPreload(read);
   return read;
 }
 
@@ -342,6 +343,23 @@ function refuseBesideSpec(given) {
       },
     );
   }
+}
+
+// Every call would import the modules itself, or not at all.
+function refuseUselessPreload({ preload, warm }) {
+  if (warm || preload.length === 0) return;
+  const expected = 'no preload with warm: false';
+  const received = `preload of ${preload.length} and warm: false`;
+  throw new SandboxError(
+    `Expected ${expected}, received ${received}: modules are imported ahead of ` +
+      'calls only where interpreters are started ahead of them',
+    {
+      code: 'ERR_SANDBOX_INVALID_OPTION',
+      option: 'preload',
+      expected,
+      received,
+    },
+  );
 }
 
 function readOption(name, row, value) {

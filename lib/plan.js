@@ -8,7 +8,9 @@
 const crypto = require('node:crypto');
 const fs = require('node:fs');
 const backend = require('./backend.js');
+const { canComeLate, variablesOf } = require('./environment.js');
 const { SandboxError } = require('./errors.js');
+const { standbyEnvironment } = require('./languages.js');
 const { hostname } = require('./images/system.js');
 const { describeMounts } = require('./mounts.js');
 const { describeNetwork } = require('./network/isolation.js');
@@ -61,6 +63,7 @@ function describeSpec({ image, settings, environment, cwd }) {
     trackFiles: settings.trackFiles,
     warm: settings.warm,
     network: settings.network,
+    preload: settings.preload,
     timeoutS: settings.timeoutS,
     maxOutputBytes: settings.maxOutputBytes,
   };
@@ -143,29 +146,72 @@ function describeFilter({ verdicts, program }) {
   return filter;
 }
 
-// As ready_box_suits() of launcher.c decides it.
-function describeStart({ settings, limits }) {
-  const inCgroup = limits.memoryMb === 'kernel' || limits.cpus === 'kernel';
-  const cold = {
-    from: 'cold',
-    why: 'an interpreter is started for each call, in the box',
-  };
-  const ready = { from: 'ready', why: 'two boxes of this root wait for calls' };
-  const onDemand = (why) => ({ from: 'on demand', why });
-  const tooMany = settings.pids === null || settings.pids > readyPids;
-  const box = settings.trace
-    ? onDemand('a box that is traced is made for its call')
-    : !settings.enforceLimits
-      ? onDemand(
-          'enforceLimits is false, and boxes that wait may have a cgroup',
-        )
-      : !inCgroup && tooMany
-        ? onDemand(`boxes that wait are made for ${readyPids} processes`)
-        : ready;
+// As launcher.c and canComeLate() decide it, for calls without options of their
+// own.
+function describeStart(session) {
+  const box = describeBoxStart(session);
   return {
     box,
-    ...Object.fromEntries(languages.map((language) => [language, cold])),
+    python: describePythonStart(session, box),
+    bash: { from: 'cold', why: 'bash is started for each call, in the box' },
+    node: describeNodeStart(session, box),
   };
+}
+
+const onDemand = (why) => ({ from: 'on demand', why });
+const cold = (why) => ({ from: 'cold', why });
+
+function describeBoxStart({ settings, limits }) {
+  const inCgroup = limits.memoryMb === 'kernel' || limits.cpus === 'kernel';
+  const tooMany = settings.pids === null || settings.pids > readyPids;
+  if (!settings.warm) return onDemand('warm is false');
+  if (settings.trace)
+    return onDemand('a box that is traced is made for its call');
+  if (!settings.enforceLimits) {
+    return onDemand(
+      'enforceLimits is false; where boxes have cgroups, those that wait do',
+    );
+  }
+  if (!inCgroup && tooMany) {
+    return onDemand(`boxes that wait are made for ${readyPids} processes`);
+  }
+  return { from: 'ready', why: 'boxes of this root wait for calls' };
+}
+
+/** What speaks against an interpreter of `runtime` that was started before. */
+function whyCold({ image, settings, environment }, runtime) {
+  const { executable, lacksCtypes } = image.runtimes[runtime];
+  if (!executable) return 'there is no such interpreter: a call is refused';
+  if (!settings.warm) return 'warm is false';
+  if (settings.trace) return 'an interpreter that is traced starts in its box';
+  if (lacksCtypes) return `${executable} has no module ctypes`;
+  const variables = variablesOf(environment);
+  const started = standbyEnvironment(runtime, {
+    preload: settings.preload,
+    variables,
+  });
+  return canComeLate(variables, started)
+    ? undefined
+    : 'env has what is read when an interpreter starts';
+}
+
+function describePythonStart(session, box) {
+  const why = whyCold(session, 'python');
+  if (why) return cold(why);
+  const { preload } = session.settings;
+  const which =
+    preload.length > 0 ? `one that has imported ${preload.join(', ')}` : 'one';
+  return box.from === 'ready'
+    ? { from: 'ready', why: `interpreters wait, forked from ${which}` }
+    : onDemand(`forked from ${which} into a box that is made for the call`);
+}
+
+function describeNodeStart(session, box) {
+  const why = whyCold(session, 'node');
+  if (why) return cold(why);
+  return box.from === 'ready'
+    ? { from: 'ready', why: 'after the first call interpreters wait' }
+    : cold(`none can wait: ${box.why}`);
 }
 
 // ---- Reading --------------------------------------------------------------------

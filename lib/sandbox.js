@@ -14,7 +14,12 @@ const { restore } = require('./archive/restore.js');
 const { snapshot } = require('./archive/snapshot.js');
 const { checkArgv } = require('./argv.js');
 const { canComeLate, environmentOf, variablesOf } = require('./environment.js');
-const { checkCode, commandFor, standbysOf } = require('./languages.js');
+const {
+  checkCode,
+  commandFor,
+  standbyEnvironment,
+  standbysOf,
+} = require('./languages.js');
 const { SandboxError, toSandboxError } = require('./errors.js');
 const files = require('./files.js');
 const { FileReadStream, FileWriteStream } = require('./file-streams.js');
@@ -317,7 +322,7 @@ class Sandbox {
     return {
       version: specVersion,
       entries: this.#image.entries,
-      standbys: this.#settings.warm ? standbysOf(this.#image) : [],
+      standbys: this.#standbys(),
       workspace: this.#settings.workspace,
       tempDir: path.resolve(os.tmpdir()),
       mounts: nativeMounts(this.#settings.mounts ?? []),
@@ -326,6 +331,19 @@ class Sandbox {
       enforceLimits: this.#settings.enforceLimits,
       network: this.#settings.network,
     };
+  }
+
+  /** What interpreters need to know that are started ahead of calls. */
+  get #ahead() {
+    return {
+      preload: this.#settings.preload,
+      variables: variablesOf(this.#environment),
+    };
+  }
+
+  #standbys() {
+    if (!this.#settings.warm) return [];
+    return standbysOf(this.#image, this.#ahead);
   }
 
   #run(session, command, call) {
@@ -370,7 +388,12 @@ class Sandbox {
       pty ? new Map([['TERM', pty.term], ...own]) : own,
       env,
     );
-    const found = { env: list, canComeLate: canComeLate(list) };
+    const isInTime = (runtime) =>
+      canComeLate(list, standbyEnvironment(runtime, this.#ahead));
+    const found = {
+      env: list,
+      canComeLate: { python: isInTime('python'), node: isInTime('node') },
+    };
     if (isUsual) this.#variables = found;
     return found;
   }
@@ -391,7 +414,7 @@ class Sandbox {
     return {
       version: specVersion,
       ...command,
-      standby: settings.canComeLate ? command.standby : null,
+      standby: settings.canComeLate[command.standby] ? command.standby : null,
       warm: settings.warm,
       env: settings.env,
       cwd: settings.cwd ?? this.#cwd,

@@ -6,10 +6,8 @@
 
 const assert = require('node:assert');
 const { once } = require('node:events');
-const fs = require('node:fs');
 const os = require('node:os');
-const path = require('node:path');
-const { Sandbox, withSandbox } = require('../..');
+const { withSandbox } = require('../..');
 const { summarize, timeFunction } = require('./measure.js');
 
 const pauseMs = 50;
@@ -68,31 +66,24 @@ function fillCode(megabytes) {
   return `heap = [bytes(1000) for _ in range(${Math.round((megabytes * 2 ** 20) / 1033)})]`;
 }
 
-// undefined where this version cannot preload.
+// A module that makes the heap when it is imported, in a box of a spec's: modules
+// of the workspace are not preloaded.
 async function measurePreloaded(session, megabytes, samples) {
-  const workspace = fs.mkdtempSync(path.join(os.tmpdir(), 'bench-heap-'));
-  let sandbox;
-  try {
-    const folder = path.join(workspace, '.deps');
-    fs.mkdirSync(folder);
-    fs.writeFileSync(
-      path.join(folder, 'bench_heap.py'),
-      `${fillCode(megabytes)}\n`,
-    );
-    try {
-      sandbox = new Sandbox({ ...session, workspace, preload: ['bench_heap'] });
-    } catch (error) {
-      if (error.option !== 'preload') throw error;
-      return undefined;
-    }
-    await sandbox.open();
-    return await take(samples, () =>
-      expectSuccess(sandbox.runCode('import bench_heap')),
-    );
-  } finally {
-    await sandbox?.close();
-    fs.rmSync(workspace, { recursive: true });
-  }
+  const plan = await withSandbox(session, (sandbox) => sandbox.plan());
+  const folder = '/opt/bench';
+  plan.spec.env.PYTHONPATH = folder;
+  plan.spec.preload = ['bench_heap'];
+  plan.spec.entries.push(
+    { kind: 'dir', target: folder },
+    {
+      kind: 'file',
+      target: `${folder}/bench_heap.py`,
+      data: `${fillCode(megabytes)}\n`,
+    },
+  );
+  return withSandbox({ spec: plan }, (sandbox) =>
+    take(samples, () => expectSuccess(sandbox.runCode('import bench_heap'))),
+  );
 }
 
 /**

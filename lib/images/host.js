@@ -45,7 +45,8 @@ const standardPath = new Set(
  *   real paths that exist.
  * - `path`: folders to put before the standard ones on a box's PATH.
  * - `runtimes`: for each language `{executable}`, its path in the box, or
- *   `{error: {code, message}}` if there is none that works.
+ *   `{error: {code, message}}` if there is none that works; for a Python that
+ *   cannot be started ahead of calls also `lacksCtypes`.
  *
  * `runtimes` of the options names executables that are wanted instead of the
  * first on PATH.
@@ -85,7 +86,8 @@ async function findRuntime(language, wanted, context) {
     try {
       const found = await probes[language](file, context.env);
       addRuntime(language, found, context);
-      return { executable: found.executable };
+      const { executable, lacksCtypes = false } = found;
+      return { executable, ...(lacksCtypes && { lacksCtypes }) };
     } catch (error) {
       rethrowShortage(error);
       problems.push(`${file}: ${explain(error)}`);

@@ -32,6 +32,10 @@ const probeEnvironment =
 
 const pythonProbe = `
 import json, sys, sysconfig
+try:
+    import ctypes
+except ImportError:
+    ctypes = None
 print(json.dumps({
     "executable": sys.executable,
     "baseExecutable": getattr(sys, "_base_executable", None),
@@ -40,6 +44,7 @@ print(json.dumps({
     "libraries": [sysconfig.get_path(name) for name in
                   ("stdlib", "platstdlib", "purelib", "platlib")],
     "version": list(sys.version_info[:3]),
+    "lacksCtypes": ctypes is None,
 }))
 `;
 
@@ -114,6 +119,21 @@ function isInterpreter(language, file) {
   return binaryNames[language].test(path.basename(file)) && isBinary(file);
 }
 
+// Distributions leave it out of a minimal Python.
+function hasCtypes(executable) {
+  const [home] = path.basename(executable).split('-');
+  const prefix = path.dirname(path.dirname(executable));
+  return ['lib', 'lib64'].some((library) => {
+    const folder = path.join(prefix, library, home, 'lib-dynload');
+    try {
+      return fs.readdirSync(folder).some((name) => name.startsWith('_ctypes.'));
+    } catch (error) {
+      rethrowShortage(error);
+      return false; // It lies elsewhere, and can be asked.
+    }
+  });
+}
+
 /**
  * For each language: `{executable}`, the path to start in a box, and for python
  * what it said of its folders. Rejects if `file` is no working interpreter.
@@ -126,7 +146,8 @@ const probes = {
     if (
       isWithin(file, '/usr') &&
       isWithin(real, '/usr') &&
-      isInterpreter('python', real)
+      isInterpreter('python', real) &&
+      hasCtypes(real)
     ) {
       return { executable: file };
     }

@@ -135,6 +135,16 @@ static Napi::Object MountsToJs(Napi::Env env, const struct gbx_spec* spec) {
   return object;
 }
 
+static Napi::Array NamesToJs(Napi::Env env, const char* const* names,
+                             size_t count) {
+  Napi::Array array = Napi::Array::New(env, count);
+  for (uint32_t i = 0; i < count; i++) {
+    Napi::HandleScope scope(env);
+    array.Set(i, Napi::String::New(env, names[i]));
+  }
+  return array;
+}
+
 static Napi::Object SpecToJs(Napi::Env env, const struct gbx_spec* spec) {
   Napi::Object runtimes = Napi::Object::New(env);
   runtimes.Set("python", TextToJs(env, spec->python));
@@ -154,6 +164,7 @@ static Napi::Object SpecToJs(Napi::Env env, const struct gbx_spec* spec) {
   options.Set("trackFiles", Napi::Boolean::New(env, spec->track_files));
   options.Set("warm", Napi::Boolean::New(env, spec->warm));
   options.Set("network", Napi::Boolean::New(env, spec->network));
+  options.Set("preload", NamesToJs(env, spec->preload, spec->preload_count));
   Napi::Object object = Napi::Object::New(env);
   object.Set("entries", EntriesToJs(env, spec));
   object.Set("runtimes", runtimes);

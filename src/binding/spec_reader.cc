@@ -246,6 +246,7 @@ static void ReadStandby(SpecReader* reader, napi_value value,
                         struct gbx_standby* standby) {
   standby->runtime =
       ReadRuntime(reader, reader->Field(value, "runtime"), "runtime");
+  standby->required = reader->BoolField(value, "required");
   standby->argv = reader->StringList(reader->Field(value, "argv"), "argv");
   standby->env = reader->StringList(reader->Field(value, "env"), "env");
   if (standby->argv[0] == nullptr) reader->Fail("argv", "at least one string");

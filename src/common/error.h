@@ -35,7 +35,8 @@ extern "C" {
   X(21, DISK_FULL)     /* the workspace grew by more than it may */         \
   X(22, EXISTS)        /* something else is there already */                \
   X(23, MOUNT_REFUSED) /* no box may have this of the host */               \
-  X(24, MOUNT)         /* a mount could not be made */
+  X(24, MOUNT)         /* a mount could not be made */                      \
+  X(25, PRELOAD)       /* a module of `preload` could not be imported */
 
 enum gbx_code {
   GBX_OK = 0,

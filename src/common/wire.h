@@ -19,7 +19,7 @@
  *   launcher -> init     GO; init -> payload: GO
  *   payload -> init      PAYLOAD_READY; [WAITING]; EXECUTING, FAILED
  *   launcher -> zygote   FORK
- *   zygote -> launcher   WAITING; FORKED
+ *   zygote -> launcher   WAITING, FAILED; FORKED
  *
  * Both ends are built from one tree; the version catches a launcher of
  * another build. */
@@ -134,7 +134,8 @@ struct gbx_msg_root {
 /* Each record is followed by target, source and data; both strings end with a
  * NUL that their length counts. Behind the parts of the root come its
  * interpreters, of kind GBX_ENTRY_STANDBY: the data is an exec blob, the source
- * one digit, enum gbx_runtime. */
+ * one digit, enum gbx_runtime, and behind a zygote's a "!" if ROOT is not done
+ * before it waits. */
 #define GBX_ENTRY_STANDBY 5
 /* Behind those, the places of the mounts that sessions of the root have. */
 enum gbx_wire_mount_kind {

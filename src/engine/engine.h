@@ -91,6 +91,7 @@ enum gbx_standby_runtime {
 /* How one is started, and that it then waits: src/join/take.h. */
 struct gbx_standby {
   enum gbx_standby_runtime runtime;
+  bool required; /* of a zygote: the session opens when it waits, or fails */
   const char* const* argv; /* NULL-terminated, an absolute path first */
   const char* const* env;  /* NULL-terminated "NAME=value"; all of it */
 };
@@ -536,6 +537,8 @@ struct gbx_spec {
   double timeout_s;
   double max_output_bytes;
   bool enforce_limits, require_limits, track_files, warm, network;
+  const char** preload; /* names that lib/ checks */
+  size_t preload_count;
 
   void* document; /* owns the strings */
 };

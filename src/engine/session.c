@@ -82,16 +82,18 @@ static uint8_t* put_record(uint8_t* at, const struct gbx_entry* entry) {
 /* A standby as one of them. */
 static int make_standby(const struct gbx_standby* standby,
                         struct gbx_entry* ret_entry) {
-  static const char* const numbers[] = {"0", "1", "2", "3"};
+  static const char* const numbers[][2] = {
+      {"0", "0!"}, {"1", "1!"}, {"2", "2!"}, {"3", "3!"}};
   struct gbx_bytes blob;
   int result =
       gbx__exec_blob_make("/workspace", standby->argv, standby->env, &blob);
   if (result < 0) return result;
-  *ret_entry = (struct gbx_entry){.kind = GBX_ENTRY_STANDBY,
-                                  .target = standby->argv[0],
-                                  .source = numbers[standby->runtime],
-                                  .data = blob.data,
-                                  .size = blob.size};
+  *ret_entry =
+      (struct gbx_entry){.kind = GBX_ENTRY_STANDBY,
+                         .target = standby->argv[0],
+                         .source = numbers[standby->runtime][standby->required],
+                         .data = blob.data,
+                         .size = blob.size};
   return 0;
 }
 

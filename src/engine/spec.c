@@ -438,6 +438,26 @@ static void read_mounts(struct reader* reader, const cJSON* object,
   leave(reader, length);
 }
 
+static void read_preload(struct reader* reader, const cJSON* list,
+                         struct gbx_spec* spec) {
+  size_t length = enter(reader, ".", "preload");
+  if (!has_type(list, cJSON_Array)) {
+    fail(reader, "an array of strings", list);
+    return;
+  }
+  spec->preload_count = count_items(list);
+  spec->preload = calloc(spec->preload_count + 1, sizeof *spec->preload);
+  if (!has_memory(reader, spec->preload)) return;
+  size_t index = 0;
+  for (const cJSON* item = list->child; item != NULL && !reader->failed;
+       item = item->next, index++) {
+    size_t before = enter_item(reader, index);
+    spec->preload[index] = check_string(reader, item, SOME_TEXT);
+    leave(reader, before);
+  }
+  leave(reader, length);
+}
+
 static void read_limits(struct reader* reader, const cJSON* object,
                         struct gbx_spec* spec) {
   static const char* const keys[] = {"memoryMb", "pids", "cpus", "diskMb",
@@ -472,21 +492,11 @@ static void read_runtimes(struct reader* reader, const cJSON* object,
 
 static void read_spec(struct reader* reader, const cJSON* object,
                       struct gbx_spec* spec) {
-  static const char* const keys[] = {"entries",
-                                     "runtimes",
-                                     "workspace",
-                                     "mounts",
-                                     "cwd",
-                                     "env",
-                                     "limits",
-                                     "network",
-                                     "warm",
-                                     "enforceLimits",
-                                     "requireLimits",
-                                     "trackFiles",
-                                     "timeoutS",
-                                     "maxOutputBytes",
-                                     NULL};
+  static const char* const keys[] = {
+      "entries",    "runtimes", "workspace",      "mounts",
+      "cwd",        "env",      "limits",         "network",
+      "preload",    "warm",     "enforceLimits",  "requireLimits",
+      "trackFiles", "timeoutS", "maxOutputBytes", NULL};
   static const struct number_kind seconds = {"a number 0.001 to 31536000",
                                              0.001, 31536000, false, false};
   static const struct number_kind bytes = {"a whole number 0 to 536870888", 0,
@@ -505,6 +515,7 @@ static void read_spec(struct reader* reader, const cJSON* object,
     spec->track_files = read_bool(reader, object, "trackFiles");
     spec->warm = read_bool(reader, object, "warm");
     spec->network = read_bool(reader, object, "network");
+    read_preload(reader, find(object, "preload"), spec);
     spec->timeout_s = read_number(reader, object, "timeoutS", &seconds);
     spec->max_output_bytes =
         read_number(reader, object, "maxOutputBytes", &bytes);
@@ -587,5 +598,6 @@ void gbx_spec_free(struct gbx_spec* spec) {
   free(spec->entries);
   free(spec->env);
   free(spec->mounts);
+  free(spec->preload);
   free(spec);
 }

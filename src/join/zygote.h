@@ -25,4 +25,8 @@
  */
 long gbx_zygote_serve(int (*fork)(void));
 
+/* Instead of that: the zygote cannot be used, since importing `module` failed,
+ * for the reason that `error` gives. Both are cut where they are too long. */
+void gbx_zygote_fail(const char* module, const char* error);
+
 #endif  // SRC_JOIN_ZYGOTE_H_

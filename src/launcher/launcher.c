@@ -73,6 +73,7 @@ struct root {
   bool shares_network; /* as all of its boxes do, those that wait too */
   struct stock stock[GBX_RUNTIMES]; /* of ready boxes */
   struct zygote zygote;
+  bool answered; /* ROOT, whose answer waits for a zygote that is needed */
 };
 
 static struct {
@@ -175,6 +176,17 @@ static struct root* find_root(uint32_t id) {
   return root;
 }
 
+static void start_zygote(struct root* root);
+static void drop_root(uint32_t id);
+
+/* That it can be used, or with `err` that it cannot. */
+static void answer_root(struct root* root, const struct gbx_err* err) {
+  if (root->answered) return;
+  root->answered = true;
+  answer(root->id, err);
+  if (err->code != GBX_OK) drop_root(root->id); /* the engine has */
+}
+
 static void add_root(const struct gbx_msg_root* request, int entries_fd) {
   uint32_t id = request->head.id;
   struct gbx_err err = {0};
@@ -188,13 +200,17 @@ static void add_root(const struct gbx_msg_root* request, int entries_fd) {
   root->shares_network = request->shares_network != 0;
   if (root_prepare(entries_fd, open_root_part, &root->image, &err) < 0) {
     free(root);
-  } else {
-    stock_init(root->stock);
-    zygote_init(&root->zygote);
-    root->next = launcher.roots;
-    launcher.roots = root;
+    answer(id, &err);
+    return;
   }
-  answer(id, &err);
+  stock_init(root->stock);
+  zygote_init(&root->zygote);
+  root->next = launcher.roots;
+  launcher.roots = root;
+  if (root->image.needs_zygote)
+    start_zygote(root);
+  else
+    answer_root(root, &err);
 }
 
 /* No session uses it any more. Boxes that run are none of its matter: they
@@ -572,7 +588,7 @@ static bool serve_box_socket(struct box* box) {
 /* What zygotes said: which process is whose payload. */
 static void serve_zygotes(void) {
   struct gbx_msg_forked forked;
-  for (struct root* root = launcher.roots; root != NULL; root = root->next)
+  for (struct root* root = launcher.roots; root != NULL; root = root->next) {
     while (zygote_receive(&root->zygote, &forked)) {
       struct box* box = launcher.boxes;
       while (box != NULL &&
@@ -587,19 +603,25 @@ static void serve_zygotes(void) {
       (void)gbx_fail(&err, GBX_E_SETUP, -forked.pid, "fork", "payload");
       give_up_box(box, &err);
     }
+    if (root->zygote.state == ZYGOTE_WAITING)
+      answer_root(root, &(struct gbx_err){0});
+  }
 }
 
 /* The boxes that wait for it are made in another way, or by another. */
-static bool end_zygote(pid_t pid) {
+static bool end_zygote(const siginfo_t* info) {
   struct root* root = launcher.roots;
-  while (root != NULL && root->zygote.pid != pid)
+  while (root != NULL && root->zygote.pid != info->si_pid)
     root = root->next;
   if (root == NULL) return false;
+  zygote_explain(&root->zygote, info);
   unwatch(root->zygote.socket_fd);
   zygote_end(&root->zygote);
   for (struct box* box = launcher.boxes; box != NULL; box = box->next)
     if (box->root == root->id && box->by_zygote && box->state == BOX_MAKING)
       box_kill(box);
+  struct gbx_err err = root->zygote.err; /* the root may go with the answer */
+  answer_root(root, &err);
   return true;
 }
 
@@ -685,7 +707,7 @@ static void reap(void) {
             box->reaped))
       box = box->next;
     if (box == NULL)
-      (void)end_zygote(info.si_pid); /* or it is what a box left behind */
+      (void)end_zygote(&info); /* or it is what a box left behind */
     else if (box->pid == info.si_pid)
       finish_box(box);
     else
@@ -783,10 +805,12 @@ static void start_zygote(struct root* root) {
   const struct zygote_filters filters = {&launcher.zygote_filter,
                                          &launcher.payload_filter};
   if (zygote_start(&root->zygote, &root->image, &filters, root->shares_network,
-                   &err) < 0)
+                   &err) < 0) {
     zygote_end(&root->zygote);
-  else if (watch(root->zygote.socket_fd, &zygote_watch, &err) < 0)
+    answer_root(root, &err);
+  } else if (watch(root->zygote.socket_fd, &zygote_watch, &err) < 0) {
     (void)kill(root->zygote.pid, SIGKILL); /* its reaping does the rest */
+  }
 }
 
 static void refill(struct root* root, enum gbx_runtime runtime) {

@@ -89,6 +89,8 @@ static int keep_standby(const struct entry* entry, struct root_image* image,
   if (fd < 0) return gbx_fail(err, GBX_E_SETUP, -fd, "memfd_create", "standby");
   fd_close(&image->standby_fd[runtime]);
   image->standby_fd[runtime] = fd;
+  if (runtime == GBX_RUNTIME_ZYGOTE)
+    image->needs_zygote = entry->source[1] == '!';
   return 0;
 }
 

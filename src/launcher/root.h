@@ -26,6 +26,7 @@ struct root_image {
   /* By enum gbx_runtime: the exec blob of an interpreter that can wait for its
    * call, or for boxes, in a memfd; -1 if there is none. */
   int standby_fd[GBX_STANDBYS];
+  bool needs_zygote; /* else it makes no root */
 };
 
 /* Builds the root that the records in memfd `entries_fd` describe, in a mount

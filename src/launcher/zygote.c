@@ -10,11 +10,13 @@
 #include <sys/socket.h>
 
 #include "common/fd.h"
+#include "common/layout.h"
 #include "common/sys.h"
 #include "join/take.h"
 #include "join/zygote.h"
 #include "launcher/caps.h"
 #include "launcher/limits.h"
+#include "launcher/mount.h"
 #include "launcher/program.h"
 
 /* An interpreter that ends as often as that would end again. */
@@ -24,6 +26,9 @@
  * empty the bounding set of what enters. */
 #define KEPT \
   ((uint64_t)1 << CAP_SYS_ADMIN | 1u << CAP_SYS_CHROOT | 1u << CAP_SETPCAP)
+
+/* Of each folder that a module may write to while it is imported. */
+#define SCRATCH_BYTES ((uint64_t)64 << 20)
 
 void zygote_init(struct zygote* zygote) {
   *zygote = (struct zygote){.socket_fd = -1};
@@ -44,6 +49,13 @@ static int enter_root(const struct root_image* root, struct gbx_err* err) {
     return gbx_fail(err, GBX_E_SETUP, errno, "unshare", "mount namespace");
   if (umount2(ROOT_HIDDEN_PROC, MNT_DETACH) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "umount2", ROOT_HIDDEN_PROC);
+  /* Modules look for a place for what they cache. Payloads have their own. */
+  for (size_t i = 0; i < GBX_LAYOUT_SCRATCH; i++) {
+    const struct gbx_layout_scratch* scratch = &gbx_layout_scratch[i];
+    if (!root->needs_zygote || root->covered != NULL) break;
+    if (mount_tmpfs(scratch->path, scratch->mode, SCRATCH_BYTES, err) < 0)
+      return -EIO;
+  }
   if (sethostname("glovebox", 8) < 0 || setdomainname("(none)", 6) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "sethostname", "zygote");
   return 0;
@@ -107,6 +119,7 @@ int zygote_start(struct zygote* zygote, const struct root_image* root,
   zygote->pid = pid;
   zygote->socket_fd = fd_steal(&own_fd);
   zygote->state = ZYGOTE_STARTING;
+  zygote->err = (struct gbx_err){0};
   return 0;
 }
 
@@ -137,8 +150,21 @@ bool zygote_receive(struct zygote* zygote, struct gbx_msg_forked* ret_forked) {
     zygote->state = ZYGOTE_WAITING;
   } else if (message.head.type == GBX_M_FORKED) {
     *ret_forked = message.forked;
+  } else if (message.head.type == GBX_M_FAILED) {
+    gbx_err_sanitize(&message.result.err);
+    zygote->err = message.result.err;
   }
   return true;
+}
+
+void zygote_explain(struct zygote* zygote, const siginfo_t* info) {
+  if (zygote->err.code != GBX_OK) return;
+  if (info->si_code == CLD_EXITED)
+    (void)gbx_fail(&zygote->err, GBX_E_PRELOAD, 0, "interpreter",
+                   "has ended in an import with exit code %d", info->si_status);
+  else
+    (void)gbx_fail(&zygote->err, GBX_E_PRELOAD, 0, "interpreter",
+                   "was ended in an import by signal %d", info->si_status);
 }
 
 void zygote_end(struct zygote* zygote) {

@@ -6,6 +6,7 @@
  * boxes. It never sees code; what it keeps of its capabilities is what entering
  * a box takes. */
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -24,6 +25,8 @@ struct zygote {
   pid_t pid;
   int socket_fd;
   int failures; /* of it and of boxes by it, in a row */
+  struct gbx_err
+      err; /* what it said of its failure to start; code 0: nothing */
 };
 
 struct zygote_filters {
@@ -46,6 +49,9 @@ int zygote_fork(struct zygote* zygote, const struct gbx_msg_fork* request,
 /* One message that it sent: true with FORKED in *ret_forked, or with head.type
  * 0 for any other. False: there is none now. */
 bool zygote_receive(struct zygote* zygote, struct gbx_msg_forked* ret_forked);
+
+/* Says, if it did not, how it ended. */
+void zygote_explain(struct zygote* zygote, const siginfo_t* info);
 
 /* It was reaped, or is of no use any more. */
 void zygote_end(struct zygote* zygote);

@@ -88,6 +88,12 @@ const sessionOptions = {
   trace,
   trackFiles: booleans,
   warm: booleans,
+  preload: wrongValues(
+    'an array of at most 64 names of Python modules',
+    ['json', '"json" (string)'],
+    [null, 'null'],
+    [Array(65).fill('json'), 'an array of 65'],
+  ),
   workspace: wrongValues(
     'the path of a folder, without NUL, or null for a temporary one',
     ['', '"" (string)'],

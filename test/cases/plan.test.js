@@ -364,6 +364,8 @@ test('a spec that is wrong is refused with the place in it', async () => {
     [({ spec }) => (spec.timeoutS = null), /timeoutS: .* received null/],
     [({ spec }) => (spec.warm = 1), /spec\.warm: expected true or false/],
     [({ spec }) => delete spec.network, /spec\.network: .* received nothing/],
+    [({ spec }) => delete spec.preload, /spec\.preload: expected an array of/],
+    [({ spec }) => (spec.preload = [5]), /spec\.preload\[0\]: expected a str/],
     [({ spec }) => (spec.workspace = 'x'), /spec\.workspace: expected an abs/],
     [({ spec }) => delete spec.mounts, /spec\.mounts: expected an object of/],
     [({ spec }) => (spec.mounts = []), /spec\.mounts: .* received an array/],

@@ -200,6 +200,7 @@ const wholeSpec = {
     trackFiles: true,
     warm: true,
     network: false,
+    preload: ['json', 'xml.dom'],
     timeoutS: 30,
     maxOutputBytes: 1048576,
   },

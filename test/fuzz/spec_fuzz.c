@@ -60,6 +60,8 @@ static void check_spec(const struct gbx_spec* spec) {
     check_path(spec->mounts[i].target);
     CHECK(strstr(spec->mounts[i].target, "/../") == NULL);
   }
+  for (size_t i = 0; i < spec->preload_count; i++)
+    CHECK(spec->preload[i][0] != '\0');
   check_path(spec->cwd);
   const char* optional[] = {spec->workspace, spec->python, spec->bash,
                             spec->node};

@@ -388,7 +388,7 @@ describe('docs/from-kern-sandbox.md says what lib/ does', () => {
     Array.from(cell.matchAll(/`(\w+)`/g), ([, name]) => name);
 
   // Names of glovebox for what is not built, which kern-sandbox does not have.
-  const unknownThere = ['preload', 'seccompProfile', 'setupTimeoutS'];
+  const unknownThere = ['seccompProfile', 'setupTimeoutS'];
 
   const rows = readTable('## Options of a Sandbox').map(
     ([names, theirs, status, remark]) => ({

@@ -53,6 +53,6 @@ serve = load("cells").serve
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        getattr(load("waiting"), sys.argv[1])(sys.argv[2])
+        getattr(load("waiting"), sys.argv[1])(*sys.argv[2:])
         serve(3, 4, load("ending").end)
     serve(3, 4, sys.exit)

@@ -8,7 +8,7 @@ from _frozen_importlib_external import PathFinder
 from _thread import get_ident
 
 OWN_FILES = ("awaiting", "cells", "channel", "classes", "ending", "failures",
-             "figures", "imports", "results", "sources", "spawning", "streams",
+             "figures", "imports", "preloading", "results", "sources", "spawning", "streams",
              "waiting")
 
 # Before the driver's own import statements get another meaning.

@@ -12,9 +12,13 @@ import sys
 
 import cells
 import ending
+import preloading
 
 # What most cells need, so that no cell waits for it.
 LOADED_BEFORE = ("failures", "results", "sources")
+
+# For all modules that are preloaded. Nothing else can end an import that hangs.
+PRELOAD_S = 60
 
 
 def standby(path):
@@ -24,8 +28,11 @@ def standby(path):
     take(library)
 
 
-def zygote(path):
+def zygote(path, *modules):
     """Outside: fork a payload into each box; only these return."""
+    if modules:
+        # Before there is a __main__ whose folder is the workspace.
+        preload(path, modules)
     library = load(path)
     ending.prepare()
     import ctypes
@@ -41,9 +48,22 @@ def zygote(path):
     if became < 0:
         os._exit(127)
     after_fork()
+    if modules:
+        preloading.renew()
     if became == 1:
         cells.rehearse()
     take(library)
+
+
+def preload(path, modules):
+    import ctypes
+    try:
+        preloading.preload(modules, PRELOAD_S)
+    except BaseException as error:
+        name = getattr(error, "module", "")
+        fail = ctypes.CDLL(path).gbx_zygote_fail
+        fail(name.encode(), preloading.describe(error).encode())
+        os._exit(1)
 
 
 def load(path):
