@@ -188,8 +188,8 @@ describe('session options', () => {
   test('an option of another function that is not built is not sent there', () => {
     refuses(
       'sandbox.run()',
-      { preload: ['numpy'] },
-      /preload is an option of .*, and not built yet there either$/,
+      { setup: ['numpy'] },
+      /setup is an option of .*, and not built yet there either$/,
     );
   });
 
