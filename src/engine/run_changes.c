@@ -37,10 +37,13 @@ static bool is_alone(const struct gbx_run* run) {
 }
 
 /* A first call is not worth it, and a box that goes on living when its call is
- * over may write to what it has mapped without a word. */
+ * over may write to what it has mapped without a word. Where a folder above the
+ * workspace is mounted a file of it can be given a name outside, and be written
+ * to by that. */
 static bool take_tracker(struct gbx_run* run) {
   struct gbx_session* session = run->session;
   if (run->kernel || session->tracking != NULL || session->doubtful ||
+      session->mounts.count > 0 ||
       atomic_load(&session->file_count) < GBX__TRACKER_LEAST_FILES ||
       !is_alone(run))
     return false;
