@@ -541,20 +541,42 @@ export interface OneShotOptions extends Omit<SandboxOptions, 'timeoutS'> {
 
 /**
  * Options of {@link Sandbox.kernel}; `timeoutS` is for each cell. An abort of
- * `signal` ends the kernel.
+ * `signal` ends the kernel for good. There is no `stdin`: that of cells is at its
+ * end from the start.
  */
 export interface KernelOptions extends Omit<PerCallOptions, 'stdin'> {
   /**
-   * The language of the cells. Kernels of others are not built yet.
+   * The language of the cells.
+   *
+   * - `"python"`: as in a notebook, with top-level `await`.
+   * - `"node"`: `const`, `let`, `class` and `import` of a cell stay for the next
+   *   ones and may be said again; `await` at the top; `require`. The event loop
+   *   goes on between cells. `process.exit()` ends the cell.
+   * - `"bash"`: one shell; variables, functions, folder and options stay. `exit`
+   *   ends the shell and the kernel, and so does a failing command under `set -e`;
+   *   the cell's `exitCode` is then the shell's.
    *
    * @default "python"
    */
-  language?: 'python';
+  language?: Language;
+
+  /**
+   * `"each"`, of python: a {@link Kernel.checkpoint} is made before every cell.
+   * A cell that takes the interpreter down then costs itself alone: its `fault`
+   * says that the state is that of before it, and the next cell goes on from
+   * there. Each cell takes as much longer as two forks do, and what it changes
+   * in memory is there twice. `null`: none but those of `checkpoint()`.
+   *
+   * @default null
+   */
+  checkpoint?: 'each' | null;
 }
 
 /**
  * Options of {@link Kernel.runCode}. What is left out inherits. An abort of
- * `signal` ends the kernel if the cell runs; a cell that waits is left out.
+ * `signal` interrupts the cell if it runs, as its timeout would; a cell that
+ * waits is left out. Of a box of many cells all else is fixed when it is made:
+ * `env`, `cwd`, limits; and there is no `stdin`.
  */
 export type CellOptions = Pick<
   PerCallOptions,
@@ -787,11 +809,13 @@ export interface WorkspaceFile {
 /**
  * What stopped the code, as a fact that the kernel reported.
  *
- * - `"timeout"`: it took longer than timeoutS.
+ * - `"timeout"`: it took longer than timeoutS. A cell of a Kernel is then
+ *   interrupted first, and reads exit code 130 if that ended it.
  * - `"oom"`: it used more than memoryMb.
  * - `"escape_blocked"`: it made a system call that no program in a box needs.
- * - `"killed"`: something else killed it, or a Kernel's interpreter ended. If
- *   the workspace grew by more than diskMb, the message says so.
+ * - `"killed"`: something else killed it, or a Kernel's interpreter ended: the
+ *   exit code is then -1, and `signal` says by which. If the workspace grew by
+ *   more than diskMb, the message says so.
  * - `"startup_failed"`: never; a box that cannot start rejects. For old code.
  */
 export type SandboxFaultType =
@@ -1348,8 +1372,10 @@ export class Sandbox {
    * Starts an interpreter that keeps its state from one cell to the next, in a
    * box of its own. Resolves when it is ready.
    *
-   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — an option is wrong, or
-   *   the language has no kernel yet.
+   * A Kernel that is garbage collected is closed, with a warning
+   * `GLOVEBOX_UNCLOSED`.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — an option is wrong.
    * @throws {SandboxError} ERR_SANDBOX_KERNEL_DEAD — it did not start; the
    *   message says why.
    * @throws {SandboxError} as {@link runCode} does.
@@ -1669,9 +1695,17 @@ export class Kernel {
   private constructor();
 
   /**
+   * Whether its interpreter lives, so that {@link runCode} can be called. While
+   * it restarts it does.
+   */
+  readonly isAlive: boolean;
+
+  /**
    * Runs one cell and resolves with how it ended. An exception or `sys.exit()`
-   * ends the cell only. A timeout or another fault ends the kernel: the cell
-   * resolves with it, later calls reject.
+   * ends the cell only, and so does a timeout: the cell is interrupted, as by
+   * {@link interrupt}, and the state is kept. Code that goes on for another half
+   * second costs the interpreter. The `fault` says which it was. Any other fault
+   * ends the interpreter: the cell resolves with it, later calls reject.
    *
    * What a callback throws does not end the cell; the promise rejects with it
    * when the cell has ended, and the kernel lives on.
@@ -1690,16 +1724,107 @@ export class Kernel {
    *
    * await withSandbox(async (sandbox) => {
    *   const kernel = await sandbox.kernel({ timeoutS: 10 });
+   *   await kernel.runCode('n = 41');
    *   const result = await kernel.runCode('while True: pass', { timeoutS: 1 });
    *   console.log(result.fault?.type); // "timeout"
+   *   console.log((await kernel.runCode('n')).results[0]?.text); // "41"
    * });
    * ```
    */
   runCode(code: string, options?: CellOptions): Promise<ExecutionResult>;
 
   /**
-   * Ends the kernel and waits until its box is gone. A running cell rejects
-   * with ERR_SANDBOX_CLOSED. Calling it again gives the same promise.
+   * Interrupts the cell that runs, and the programs it has started and waits
+   * for, as Ctrl-C does: KeyboardInterrupt in python, an error of node:vm with
+   * code `ERR_SCRIPT_EXECUTION_INTERRUPTED` in node, the end of all loops and
+   * functions in bash. The cell's `exitCode` is then 130, the state stays.
+   * Resolves at once: with false if no cell runs, and nothing has happened.
+   * Code may catch the interrupt and go on; `timeoutS` counts all the same.
+   *
+   * What a cell of node waits for is left, not stopped. Its code cannot be
+   * interrupted where it loops for ever after it has waited for a timer or for
+   * input; then its timeout costs the interpreter.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   const kernel = await sandbox.kernel();
+   *   const cell = kernel.runCode('print("up")\nwhile True: pass', {
+   *     onStdout: () => kernel.interrupt(),
+   *   });
+   *   console.log((await cell).exitCode); // 130
+   * });
+   * ```
+   */
+  interrupt(): Promise<boolean>;
+
+  /**
+   * Starts it anew in another box: no state, no checkpoints. It works on a dead
+   * kernel too. A cell that runs and those that wait reject with
+   * ERR_SANDBOX_KERNEL_DEAD; cells that are given to it from now on wait for the
+   * new interpreter. Resolves when that is ready.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_CLOSED — the kernel or its Sandbox was
+   *   closed.
+   * @throws {SandboxError} ERR_SANDBOX_KERNEL_DEAD — the new one did not start.
+   * @throws {SandboxError} as {@link Sandbox.kernel} does.
+   */
+  restart(): Promise<void>;
+
+  /**
+   * Of python: keeps a copy of the interpreter as it is now, asleep in the box,
+   * for {@link rollback}. It waits for the cells before it. Resolves with the
+   * number of the checkpoint. There are at most 16; a further one takes the place
+   * of the oldest.
+   *
+   * A copy is a fork: it costs milliseconds, shares its memory until one of both
+   * changes it, and counts as one process. It has all that is in memory, but no
+   * threads; a lock that one of them held stays held. What is outside of the
+   * interpreter is not in it: files, child processes, the other end of sockets.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_CHECKPOINT — there is no room for it, or
+   *   the kernel is not of python.
+   * @throws {SandboxError} ERR_SANDBOX_KERNEL_DEAD — the kernel has ended.
+   * @throws {SandboxError} ERR_SANDBOX_CLOSED — the kernel or its Sandbox was
+   *   closed.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   const kernel = await sandbox.kernel();
+   *   await kernel.runCode('n = 41');
+   *   const id = await kernel.checkpoint();
+   *   await kernel.runCode('import os; os.abort()');
+   *   await kernel.rollback(id);
+   *   console.log((await kernel.runCode('n + 1')).results[0]?.text); // "42"
+   * });
+   * ```
+   */
+  checkpoint(): Promise<number>;
+
+  /**
+   * Goes back to a checkpoint: within milliseconds, as often as you like, and
+   * also when the interpreter has crashed or was killed, as long as its box
+   * lives. It waits for the cells before it. The interpreter of now ends.
+   *
+   * @param id What {@link checkpoint} resolved with.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — `id` is no such number.
+   * @throws {SandboxError} ERR_SANDBOX_CHECKPOINT — there is no such checkpoint,
+   *   or not any more; the state is as it was.
+   * @throws {SandboxError} ERR_SANDBOX_KERNEL_DEAD — its box is gone.
+   * @throws {SandboxError} ERR_SANDBOX_CLOSED — the kernel or its Sandbox was
+   *   closed.
+   */
+  rollback(id: number): Promise<void>;
+
+  /**
+   * Ends the kernel and waits until its box is gone, not for a cell: one that
+   * runs rejects with ERR_SANDBOX_CLOSED. Calling it again gives the same promise.
    */
   close(): Promise<void>;
 
@@ -1850,6 +1975,8 @@ export type SandboxErrorCode =
   | 'ERR_SANDBOX_RUNTIME_MISSING'
   /** glovebox runs on Linux only. */
   | 'ERR_SANDBOX_UNSUPPORTED_PLATFORM'
+  /** The checkpoint cannot be made, or gone back to. */
+  | 'ERR_SANDBOX_CHECKPOINT'
   /** The compiled part of glovebox could not be loaded. */
   | 'ERR_SANDBOX_LOAD'
   /** The archive is refused. */

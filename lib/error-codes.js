@@ -120,7 +120,9 @@ const nativeCodes = {
     cause:
       'Its interpreter did not start, crashed, or was ended by a limit or an ' +
       'abort; the message says which.',
-    remedy: 'Make a new one with `sandbox.kernel()`, and its state with it.',
+    remedy:
+      '`restart()` it or make a new one, and its state with it. Where there are ' +
+      'checkpoints and its box lives, `rollback(id)` brings the state back.',
   },
   INVALID: {
     meaning: 'The engine refused a value',
@@ -221,6 +223,15 @@ const libraryCodes = {
     meaning: 'glovebox runs on Linux only',
     cause: 'This is another system, or not Node.js but Bun or Deno.',
     remedy: 'Use Node.js on Linux, in a virtual machine or in WSL 2.',
+  },
+  CHECKPOINT: {
+    meaning: 'The checkpoint cannot be made, or gone back to',
+    cause:
+      'It is older than the last 16, was made before a `restart()`, or its copy ' +
+      'of the interpreter was killed; the box has no room for another process; ' +
+      'or the kernel is not of python.',
+    remedy:
+      'Make a new checkpoint; raise `pids` or `memoryMb` if there is no room.',
   },
   LOAD: {
     meaning: 'The compiled part of glovebox could not be loaded',

@@ -48,7 +48,10 @@ function own(object, name) {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
-/** `{exitCode, error}`, or undefined if the body is not one. */
+/**
+ * `{exitCode, error}`, and of a kernel `isSupervised` and `lost`; undefined if
+ * the body is not one.
+ */
 function readDone(body) {
   const object = parseObject(body);
   if (!object) return undefined;
@@ -56,10 +59,31 @@ function readDone(body) {
   if (!Number.isInteger(exitCode) || exitCode < 0 || exitCode > 255) {
     return undefined;
   }
+  const lost = readLost(own(object, 'lost'));
+  const more = {
+    ...(own(object, 'supervised') === 1 && { isSupervised: true }),
+    ...(lost && { lost }),
+  };
   const error = own(object, 'error') ?? null;
-  if (error === null) return { exitCode, error: null };
+  if (error === null) return { exitCode, error: null, ...more };
   const checked = readException(error);
-  return checked && { exitCode, error: checked };
+  return checked && { exitCode, error: checked, ...more };
+}
+
+/** How an interpreter ended: what its supervisor says; undefined if it lives. */
+function readLost(value) {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const numberOf = (name) => {
+    const number = own(value, name);
+    return Number.isInteger(number) && number >= 0 && number < 256
+      ? number
+      : null;
+  };
+  return {
+    exitCode: numberOf('exitCode'),
+    signal: numberOf('signal') ?? 0,
+    isClosed: own(value, 'closed') === 1,
+  };
 }
 
 function readException(value) {

@@ -4,6 +4,8 @@
 // How code of each language is started: the command, and the way the code
 // takes into the box. None of them is a file that the code could see.
 
+const { readFileSync } = require('node:fs');
+const path = require('node:path');
 const { standbyVariables } = require('./environment.js');
 const { invalidOption, SandboxError } = require('./errors.js');
 const {
@@ -15,6 +17,9 @@ const { nodeArgv, standbyArgv } = require('./runtimes/node/argv.js');
 
 const pythonDriver = '/run/glovebox/runtimes/python/driver.py';
 const joinInBox = '/run/glovebox/join.so';
+
+const bashDriverFile = path.join(__dirname, 'runtimes/bash/driver.bash');
+let bashDriver;
 
 // A frame of the control socket is at most this long (docs/protocol.md).
 const maxFrameBytes = 64 * 2 ** 20;
@@ -35,13 +40,34 @@ function checkCode(code, language) {
   }
 }
 
-/** The body of a CELL frame. `name` is what tracebacks call the code. */
-function cellBody(code, name) {
+/**
+ * The body of a CELL frame. `name` is what tracebacks call the code. bash, which
+ * has no JSON, gets the code as it is.
+ */
+function cellBody(code, name, language) {
+  if (language === 'bash') {
+    const bytes = Buffer.byteLength(code);
+    if (bytes > maxFrameBytes) throw tooLong(bytes);
+    return Buffer.from(code);
+  }
   // No code is shorter as JSON, and to make that of a huge one takes seconds.
   if (code.length > maxFrameBytes) throw tooLong(code.length);
   const body = Buffer.from(JSON.stringify({ code, name }));
   if (body.length > maxFrameBytes) throw tooLong(body.length);
   return body;
+}
+
+/** The first cell of a kernel, which has no code but says what it is of. */
+function startBody(language) {
+  if (language === 'bash') return Buffer.alloc(0);
+  return Buffer.from(
+    JSON.stringify({ code: '', name: '<start>', kernel: true }),
+  );
+}
+
+/** The body of a COMMAND frame. */
+function commandBody(command) {
+  return Buffer.from(JSON.stringify(command));
 }
 
 function tooLong(bytes) {
@@ -66,6 +92,7 @@ function driverCommand(runtime, argv, code) {
 // "bash: line 1: ..." wherever its executable lies. Without "--" code that
 // begins with "-" or "+" would be options of bash, or of eval.
 function bashCommand(executable, code) {
+  if (code === undefined) return bashKernelCommand(executable);
   const script = Buffer.from(code);
   const fits = script.length <= maxStringBytes;
   // Longer code cannot be an argument. It comes as descriptor 3, which is
@@ -78,6 +105,15 @@ function bashCommand(executable, code) {
     cell: null,
     script: fits ? null : script,
   };
+}
+
+// The driver is an argument, as the code of a single call is, and for the same
+// reason: a file's name would be in every message.
+function bashKernelCommand(executable) {
+  bashDriver ??= readFileSync(bashDriverFile, 'utf8');
+  const command = 'builtin eval "$1"; builtin eval "$__glovebox_loop"';
+  const argv = [executable, '-c', '--', command, 'bash', bashDriver];
+  return driverCommand(null, argv, undefined);
 }
 
 const commands = {
@@ -157,7 +193,9 @@ function checkCanPreload(image) {
 module.exports = {
   cellBody,
   checkCode,
+  commandBody,
   commandFor,
   standbyEnvironment,
   standbysOf,
+  startBody,
 };

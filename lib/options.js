@@ -63,6 +63,15 @@ function unbuilt(...accepted) {
   return { kind: undefined, unbuilt: accepted, default: undefined };
 }
 
+// What there is not and why, of which people coming from elsewhere may think that
+// there is.
+const noInputOfCells = {
+  ...unbuilt(null),
+  refusal:
+    "A kernel's cells have no stdin, it is at its end: put what they are to " +
+    'read into a variable or a file of the workspace',
+};
+
 const sessionOptions = {
   image: { kind: kinds.text, unbuilt: ['host'], default: 'host' },
   spec: { kind: orNull(kinds.specSource, 'for none'), default: null },
@@ -192,20 +201,17 @@ const codeToSpawn = {
 
 const kernelOptions = {
   ...optionsWithoutStdin,
-  stdin: unbuilt(null),
-  checkpoint: unbuilt(null),
-  language: {
-    kind: languageKind(
-      ['python'],
-      `: kernels of other languages are not built yet in glovebox ${version}`,
-    ),
-    default: 'python',
+  stdin: noInputOfCells,
+  checkpoint: {
+    kind: orNull(kinds.oneOf('each'), 'for none but those of checkpoint()'),
+    default: null,
   },
+  language: codeOptions.language,
 };
 
 const cellOptions = {
   ...inheritedByCells,
-  stdin: unbuilt(null),
+  stdin: noInputOfCells,
   signal: callOptions.signal,
 };
 
@@ -383,6 +389,13 @@ function isAccepted(accepted, value) {
 
 function notBuilt(name, row, value) {
   const received = describe(value);
+  if (row.refusal) {
+    return new SandboxError(`${row.refusal}. Received ${received}`, {
+      code: 'ERR_SANDBOX_INVALID_OPTION',
+      option: name,
+      received,
+    });
+  }
   const other =
     row.default === undefined ? '' : ` or say ${JSON.stringify(row.default)}`;
   // Some work for a session and not yet for one call.

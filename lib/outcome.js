@@ -6,7 +6,6 @@
 
 const { describeErrno, errnoName } = require('./errors.js');
 const { ExecutionResult } = require('./result.js');
-const { readDone } = require('./frames.js');
 const { signalName } = require('./signals.js');
 const { named } = require('./workspace-path.js');
 
@@ -41,8 +40,6 @@ const faultMessages = {
 
 // The engine tells more kinds of kill apart than a caller has to.
 const publicTypes = { disk: 'killed' };
-
-const kernelGone = 'the kernel and its state are gone';
 
 function faultOf(native, limits) {
   if (native.fault === null) return null;
@@ -196,44 +193,11 @@ function execError(exec, argv) {
   };
 }
 
-/**
- * The result of a cell, and why the kernel is dead after it, if it is:
- * `{result, death}`.
- */
-function cellOutcome(native, frames, limits) {
-  const facts = commonFacts(native, frames);
-  const done = native.done ? readDone(native.done) : undefined;
-  const fault = faultOf(native, limits);
-  if (fault) {
-    const death = fault.message;
-    fault.message += `; ${kernelGone}`;
-    const error = done?.error ?? null;
-    const ending = faultEndings[fault.type];
-    const result = new ExecutionResult({ ...facts, ...ending, fault, error });
-    return { result, death };
-  }
-  if (done) {
-    const result = new ExecutionResult({
-      ...facts,
-      exitCode: done.exitCode,
-      signal: null,
-      fault: null,
-      error: done.error,
-    });
-    return { result, death: undefined };
-  }
-  // The interpreter is gone, or something else answers in its place.
-  const death = native.done
-    ? 'the interpreter sent a reply that no driver sends'
-    : 'the interpreter ended, or closed its control channel';
-  const result = new ExecutionResult({
-    ...facts,
-    exitCode: -1,
-    signal: null,
-    fault: { type: 'killed', message: `${death}; ${kernelGone}` },
-    error: null,
-  });
-  return { result, death };
+/** How an interpreter ended. */
+function describeEnd(exitCode, signal) {
+  return signal === null
+    ? `the interpreter ended with exit code ${exitCode}`
+    : `the interpreter was ended by ${signal}`;
 }
 
 /** Why the run of a kernel ended, in a few words. */
@@ -241,8 +205,16 @@ function endReason(native, limits, argv) {
   if (native.exec) return execError(native.exec, argv).message;
   return (
     faultOf(native, limits)?.message ??
-    `the interpreter ended with exit code ${native.exitCode}`
+    describeEnd(native.exitCode, signalName(native.signal))
   );
 }
 
-module.exports = { cellOutcome, endReason, runOutcome };
+module.exports = {
+  commonFacts,
+  describeEnd,
+  endReason,
+  faultEndings,
+  faultMessages,
+  faultOf,
+  runOutcome,
+};

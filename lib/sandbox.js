@@ -20,7 +20,7 @@ const {
   standbyEnvironment,
   standbysOf,
 } = require('./languages.js');
-const { SandboxError, toSandboxError } = require('./errors.js');
+const { SandboxError, invalidOption, toSandboxError } = require('./errors.js');
 const files = require('./files.js');
 const { FileReadStream, FileWriteStream } = require('./file-streams.js');
 const { startKernel } = require('./kernel.js');
@@ -150,6 +150,13 @@ class Sandbox {
   async kernel(options) {
     const session = this.#ready();
     const call = readOptions('sandbox.kernel()', options);
+    if (call.checkpoint && call.language !== 'python') {
+      throw invalidOption(
+        'checkpoint',
+        `null for a kernel of ${call.language}: only python's has checkpoints`,
+        JSON.stringify(call.checkpoint),
+      );
+    }
     const command = commandFor(this.#image, call.language, undefined);
     const settings = this.#settingsOf(call);
     const spec = {

@@ -31,9 +31,8 @@ class PythonContext {
     const count = ++this.#count;
     const endings = await Promise.allSettled(cells);
     const { value: result, reason } = endings[envs ? 1 : 0];
-    if (result?.fault || reason?.code === 'ERR_SANDBOX_KERNEL_DEAD') {
-      await this.#forget(starting);
-    }
+    // A timeout leaves it alive, with its state.
+    if (!kernel.isAlive) await this.#forget(starting);
     if (!result) throw reason;
     return { result, count };
   }

@@ -117,6 +117,11 @@ bool RunResultCopy::Copy(const struct gbx_run_result* result) {
 }
 
 bool CellResultCopy::Copy(const struct gbx_cell_result* result) {
+  interrupted = result->interrupted;
+  timed_out = result->timed_out;
+  has_exit = result->has_exit;
+  exit_code = result->exit_code;
+  signal = result->signal;
   fault = result->fault;
   fault_syscall = result->fault_syscall;
   frames_truncated = result->frames_truncated;
@@ -328,6 +333,13 @@ Napi::Value CellResultToJs(Napi::Env env, CellResultCopy* result) {
   Napi::Object object = ResultToJs(env, result);
   object.Set("done",
              result->has_done ? result->done.ToBuffer(env) : env.Null());
+  object.Set("interrupted", Napi::Boolean::New(env, result->interrupted));
+  object.Set("timedOut", Napi::Boolean::New(env, result->timed_out));
+  object.Set("exitCode", result->has_exit
+                             ? Napi::Number::New(env, result->exit_code)
+                             : env.Null());
+  object.Set("signal", result->has_exit ? Napi::Number::New(env, result->signal)
+                                        : env.Null());
   return object;
 }
 

@@ -87,6 +87,11 @@ struct RunResultCopy {
 
 struct CellResultCopy {
   OutputCopy output[2];
+  bool interrupted = false;
+  bool timed_out = false;
+  bool has_exit = false;
+  int exit_code = 0;
+  int signal = 0;
   bool has_done = false;
   Bytes done;
   enum gbx_fault fault = GBX_FAULT_NONE;

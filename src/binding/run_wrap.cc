@@ -198,9 +198,8 @@ Napi::Value RunState::Start(Addon* addon, struct gbx_session* session,
   return object;
 }
 
-void RunState::Cell(Napi::Env env, uint64_t id, struct gbx_bytes body,
-                    uint64_t timeout_ms, uint64_t max_output_bytes,
-                    bool track_files) {
+void RunState::Cell(Napi::Env env, uint64_t id,
+                    const struct gbx_cell_options& options) {
   struct gbx_err err = {};
   int result = -1;
   if (!kernel_) {
@@ -210,9 +209,7 @@ void RunState::Cell(Napi::Env env, uint64_t id, struct gbx_bytes body,
     if (run_ == nullptr) {
       (void)gbx_fail(&err, GBX_E_KERNEL_DEAD, 0, "cell", "the run has ended");
     } else {
-      result =
-          gbx_run_cell(run_, body.data, body.size, timeout_ms, max_output_bytes,
-                       track_files, reinterpret_cast<void*>(id), &err);
+      result = gbx_run_cell(run_, &options, reinterpret_cast<void*>(id), &err);
     }
   }
   if (result < 0) {
@@ -263,6 +260,12 @@ bool RunState::Write(Napi::Env env, struct gbx_bytes data, bool ends) {
 bool RunState::Signal(Napi::Env env, int signal) {
   return WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
     return gbx_run_signal(run, signal, err);
+  });
+}
+
+void RunState::Interrupt(Napi::Env env, bool insist) {
+  WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
+    return gbx_run_interrupt(run, insist, err);
   });
 }
 
@@ -462,6 +465,7 @@ bool RunState::PushRest() {
 Napi::Function RunWrap::Define(Napi::Env env) {
   return DefineClass(env, "Run",
                      {InstanceMethod("cell", &RunWrap::Cell),
+                      InstanceMethod("interrupt", &RunWrap::Interrupt),
                       InstanceMethod("setWantOutput", &RunWrap::SetWantOutput),
                       InstanceMethod("abort", &RunWrap::Abort),
                       InstanceMethod("write", &RunWrap::Write),
@@ -481,16 +485,32 @@ Napi::Value RunWrap::Cell(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   struct gbx_err err = {};
   SpecReader reader(env, "cell");
-  struct gbx_bytes body = {};
+  struct gbx_cell_options options = {};
   uint64_t id = reader.Number(info[0], "cellId");
-  reader.Data(info[1], "body", &body.data, &body.size);
-  uint64_t timeout_ms = reader.Number(info[2], "timeoutMs");
-  uint64_t max_output_bytes = reader.Number(info[3], "maxOutputBytes");
-  bool track_files = reader.Bool(info[4], "trackFiles");
+  reader.Data(info[1], "body", &options.body.data, &options.body.size);
+  options.timeout_ms = reader.Number(info[2], "timeoutMs");
+  options.max_output_bytes = reader.Number(info[3], "maxOutputBytes");
+  options.track_files = reader.Bool(info[4], "trackFiles");
+  options.supervised = reader.Bool(info[5], "supervised");
+  options.type =
+      reader.Bool(info[6], "isCommand") ? GBX_FRAME_COMMAND : GBX_FRAME_CELL;
   if (reader.Finish(&err) < 0) {
     ThrowError(env, err);
   } else {
-    run_->Cell(env, id, body, timeout_ms, max_output_bytes, track_files);
+    run_->Cell(env, id, options);
+  }
+  return env.Undefined();
+}
+
+Napi::Value RunWrap::Interrupt(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  struct gbx_err err = {};
+  SpecReader reader(env, "interrupt");
+  bool insist = reader.Bool(info[0], "insist");
+  if (reader.Finish(&err) < 0) {
+    ThrowError(env, err);
+  } else {
+    run_->Interrupt(env, insist);
   }
   return env.Undefined();
 }

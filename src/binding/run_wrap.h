@@ -45,8 +45,8 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
   RunState(Addon* addon, const RunSpec& spec);
 
   /* Throws if the run has ended or is no kernel. */
-  void Cell(Napi::Env env, uint64_t id, struct gbx_bytes body,
-            uint64_t timeout_ms, uint64_t max_output_bytes, bool track_files);
+  void Cell(Napi::Env env, uint64_t id, const struct gbx_cell_options& options);
+  void Interrupt(Napi::Env env, bool insist);
   void SetWantOutput(const bool want[2]);
   /* A kernel, too, keeps the process alive from here to its end: who aborts
    * waits for it. */
@@ -134,6 +134,7 @@ class RunWrap : public Wrap<RunWrap> {
 
  private:
   Napi::Value Cell(const Napi::CallbackInfo& info);
+  Napi::Value Interrupt(const Napi::CallbackInfo& info);
   Napi::Value SetWantOutput(const Napi::CallbackInfo& info);
   Napi::Value Abort(const Napi::CallbackInfo& info);
   Napi::Value Write(const Napi::CallbackInfo& info);

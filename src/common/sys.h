@@ -98,6 +98,16 @@ static inline int sys_pidfd_kill(int pidfd, int signal) {
   return (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
 }
 
+/* To all of the process group that the process leads, as a terminal's Ctrl-C
+ * goes. Where the kernel cannot do that (before Linux 6.9; remove once that is
+ * the floor) or it leads none, to the process alone. */
+static inline int sys_pidfd_kill_group(int pidfd, int signal) {
+  const unsigned process_group = 1u << 2; /* PIDFD_SIGNAL_PROCESS_GROUP */
+  if (syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, process_group) == 0)
+    return 0;
+  return sys_pidfd_kill(pidfd, signal);
+}
+
 static inline int sys_close_range(unsigned first, unsigned last,
                                   unsigned flags) {
   return (int)syscall(SYS_close_range, first, last, flags);

@@ -6,6 +6,7 @@
  *   the pipes at that moment is the cell's -> compare (worker) -> [traced: ask
  *   the launcher] -> on_cell
  *
+ * A cell is stopped in steps, by interrupt.c.
  * Should the box end first, the active cell gets its end, the others an error.
  */
 
@@ -27,6 +28,9 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
       .done = run->done,
       .fault =
           run->state == RUN_ENDED ? gbx__run_find_fault(run) : GBX_FAULT_NONE,
+      .interrupted = run->cell_interrupted,
+      .timed_out = run->cell_timed_out,
+      .has_exit = run->state == RUN_ENDED,
       .blocked = gbx__trace_view(run),
       .frames_truncated = run->control.dropped,
       .duration_us = (run->cell_end_ns - run->cell_start_ns) / 1000,
@@ -34,6 +38,8 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
       .file_count = run->file_count,
       .files_truncated = run->files_truncated,
   };
+  if (result.has_exit)
+    result.exit_code = gbx__run_find_exit(run, &result.signal);
   gbx__run_name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
   gbx_moment(run->engine->moments, GBX_AT_CELL_CONCLUDED, run->id);
   if (run->events.on_cell != NULL)
@@ -42,7 +48,8 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
   for (int i = 0; i < 2; i++)
     (void)gbx_run_take_output(run, (enum gbx_stream)i, NULL);
   gbx__cell_free(cell);
-  run->cell_active = false;
+  run->cell_active = run->cell_interrupted = run->cell_timed_out = false;
+  run->interrupt_due = run->term_sent = false;
   gbx__bytes_free(&run->done);
   free(run->files);
   run->files = NULL;
@@ -71,9 +78,10 @@ static void send_cell(struct gbx_run* run) {
   run->cell_start_ns = uv_hrtime();
   gbx__control_begin(&run->control);
   if (run->control.fd < 0) return; /* it died: its END reports the cell */
-  gbx__run_set_deadline(run, cell->timeout_ms);
-  gbx__run_poll_output(run, true);
-  if (gbx__control_send(&run->control, cell->body, cell->body_size, false,
+  gbx__run_set_deadline(run, cell->options.timeout_ms);
+  /* What was written since the last cell waits for the next one. */
+  if (cell->options.type == GBX_FRAME_CELL) gbx__run_poll_output(run, true);
+  if (gbx__control_send(&run->control, cell->options.type, cell->options.body,
                         &err) < 0) {
     run->failure = err;
     gbx__run_send_kill(run);
@@ -81,6 +89,7 @@ static void send_cell(struct gbx_run* run) {
   }
   gbx__run_poll_control(run);
   gbx_moment(run->engine->moments, GBX_AT_CELL_SENT, run->id);
+  if (run->control.out == NULL) gbx__cell_sent(run);
 }
 
 static void scanned_cell(struct gbx__work* work) {
@@ -97,9 +106,10 @@ void gbx__cell_start(struct gbx_run* run) {
     return;
   uv_mutex_lock(&run->mutex);
   for (int i = 0; i < 2; i++)
-    gbx__capture_reset(&run->output[i], (size_t)run->cells->max_output_bytes);
+    gbx__capture_reset(&run->output[i],
+                       (size_t)run->cells->options.max_output_bytes);
   uv_mutex_unlock(&run->mutex);
-  if (run->cells->track_files)
+  if (run->cells->options.track_files)
     gbx__run_start_scan(run, false, scanned_cell);
   else
     send_cell(run);
@@ -135,7 +145,8 @@ void gbx__cell_finish(struct gbx_run* run) {
   if (run->control.poll != NULL) (void)uv_poll_stop(run->control.poll);
   if (run->control.cell_poll != NULL)
     (void)uv_poll_stop(run->control.cell_poll);
-  for (int i = 0; i < 2; i++) {
+  bool is_cell = run->cells->options.type == GBX_FRAME_CELL;
+  for (int i = 0; i < 2 && is_cell; i++) {
     int waiting = 0;
     if (run->output[i].fd >= 0 &&
         ioctl(run->output[i].fd, FIONREAD, &waiting) == 0 && waiting > 0)
@@ -143,7 +154,7 @@ void gbx__cell_finish(struct gbx_run* run) {
   }
   run->cell_end_ns = uv_hrtime();
   gbx_moment(run->engine->moments, GBX_AT_CELL_DRAINED, run->id);
-  if (run->cells->track_files) {
+  if (run->cells->options.track_files) {
     gbx__run_start_scan(run, true, compared_cell);
     return;
   }

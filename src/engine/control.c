@@ -15,6 +15,8 @@
 #define RESULT_BUDGET (256u << 20)
 #define RESULT_COUNT  1000
 #define READ_COST     1024
+/* What a frame is given up with. */
+#define RESET_BYTE 0xff
 
 static uint32_t little_endian(const uint8_t* bytes) {
   return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
@@ -24,6 +26,39 @@ static uint32_t little_endian(const uint8_t* bytes) {
 static void put_little_endian(uint8_t* bytes, uint32_t value) {
   for (int i = 0; i < 4; i++)
     bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+/* A frame is given up in the middle: the process that wrote it has died, and
+ * another answers in its place (docs/protocol.md). Where in the frame that is
+ * nobody knows, so it fills a header or ends a body: no JSON has that byte. */
+static void begin_reset(struct gbx__control* control, const uint8_t* rest,
+                        size_t size) {
+  size_t left = control->again_size - control->again_taken;
+  uint8_t* again = size > 0 ? malloc(size + left) : NULL;
+  if (again != NULL) { /* without memory its answer is lost, and it times out */
+    memcpy(again, rest, size);
+    if (left > 0)
+      memcpy(again + size, control->again + control->again_taken, left);
+    free(control->again);
+    control->again = again;
+    control->again_size = size + left;
+    control->again_taken = 0;
+  }
+  /* A DONE that is given up was none. */
+  if (control->type == GBX_FRAME_DONE && control->body != NULL)
+    control->done_came = false;
+  gbx__control_next(control); /* only now: the rest may lie in its body */
+  control->resetting = true;
+}
+
+static ssize_t read_bytes(struct gbx__control* control, uint8_t* into,
+                          size_t want) {
+  size_t left = control->again_size - control->again_taken;
+  if (left == 0) return RETRY(read(control->fd, into, want));
+  if (want > left) want = left;
+  memcpy(into, control->again + control->again_taken, want);
+  control->again_taken += want;
+  return (ssize_t)want;
 }
 
 /* Whether JavaScript gets this frame. What goes beyond is read away: frames
@@ -48,6 +83,11 @@ static bool is_wanted(struct gbx__control* control, size_t size) {
 static enum gbx__control_event begin_body(struct gbx__control* control) {
   size_t size = little_endian(control->head);
   control->type = little_endian(control->head + 4);
+  /* No frame of a driver has such a type: see begin_reset(). */
+  if (control->head[7] == RESET_BYTE) {
+    begin_reset(control, NULL, 0);
+    return CONTROL_NOTHING;
+  }
   if (size > FRAME_MAX ||
       (control->type != GBX_FRAME_RESULT && control->type != GBX_FRAME_DONE))
     return CONTROL_FAULT;
@@ -82,7 +122,10 @@ enum gbx__control_event gbx__control_read(struct gbx__control* control,
     uint8_t away[4096];
     uint8_t* into;
     size_t want;
-    if (control->head_size < sizeof control->head) {
+    if (control->resetting) {
+      into = away;
+      want = 1;
+    } else if (control->head_size < sizeof control->head) {
       into = control->head + control->head_size;
       want = sizeof control->head - control->head_size;
     } else {
@@ -90,10 +133,14 @@ enum gbx__control_event gbx__control_read(struct gbx__control* control,
       into = control->body != NULL ? control->body + control->body_have : away;
       if (control->body == NULL && want > sizeof away) want = sizeof away;
     }
-    ssize_t count = want == 0 ? 0 : RETRY(read(control->fd, into, want));
+    ssize_t count = want == 0 ? 0 : read_bytes(control, into, want);
     if (count < 0) return errno == EAGAIN ? CONTROL_NOTHING : CONTROL_END;
     if (count == 0 && want > 0) return CONTROL_END;
     spend(share, (size_t)count);
+    if (control->resetting) {
+      control->resetting = away[0] != '\0';
+      continue;
+    }
     if (control->head_size < sizeof control->head) {
       control->head_size += (size_t)count;
       if (control->head_size < sizeof control->head) continue;
@@ -101,6 +148,13 @@ enum gbx__control_event gbx__control_read(struct gbx__control* control,
       if (event != CONTROL_NOTHING) return event;
       if (control->body_size > 0) continue;
     } else {
+      const uint8_t* reset =
+          count > 0 ? memchr(into, RESET_BYTE, (size_t)count) : NULL;
+      if (reset != NULL) {
+        size_t rest = (size_t)(into + count - reset) - 1;
+        begin_reset(control, reset + 1, rest);
+        continue;
+      }
       control->body_have += (size_t)count;
       if (control->body_have < control->body_size) continue;
     }
@@ -116,21 +170,20 @@ void gbx__control_next(struct gbx__control* control) {
   control->head_size = control->body_size = control->body_have = 0;
 }
 
-int gbx__control_send(struct gbx__control* control, const void* body,
-                      size_t size, bool shut_when_sent, struct gbx_err* err) {
-  if (size > FRAME_MAX)
+int gbx__control_send(struct gbx__control* control, enum gbx_frame type,
+                      struct gbx_bytes body, struct gbx_err* err) {
+  if (body.size > FRAME_MAX)
     return gbx_fail(err, GBX_E_TOO_LARGE, 0, "cell",
-                    "%zu bytes of code; at most %u", size, FRAME_MAX);
+                    "%zu bytes of code; at most %u", body.size, FRAME_MAX);
   free(control->out);
-  control->out = malloc(size + 8);
+  control->out = malloc(body.size + 8);
   if (control->out == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "cell");
-  put_little_endian(control->out, (uint32_t)size);
-  put_little_endian(control->out + 4, GBX_FRAME_CELL);
-  memcpy(control->out + 8, body, size);
-  control->out_size = size + 8;
+  put_little_endian(control->out, (uint32_t)body.size);
+  put_little_endian(control->out + 4, (uint32_t)type);
+  if (body.size > 0) memcpy(control->out + 8, body.data, body.size);
+  control->out_size = body.size + 8;
   control->out_sent = 0;
-  control->shut_when_sent = shut_when_sent;
   (void)gbx__control_flush(control); /* the caller polls for the rest */
   return 0;
 }
@@ -159,5 +212,8 @@ void gbx__control_close(struct gbx__control* control) {
   fd_close(&control->cell_fd);
   free(control->out);
   control->out = NULL;
+  free(control->again);
+  control->again = NULL;
+  control->again_size = control->again_taken = 0;
   gbx__control_next(control);
 }

@@ -277,6 +277,11 @@ struct gbx_cell_result {
   struct gbx_output output[2];
   struct gbx_bytes done; /* body of the driver's DONE frame; NULL if none */
   enum gbx_fault fault;  /* not NONE: the kernel is gone */
+  bool interrupted;      /* it was sent an interrupt */
+  bool timed_out;        /* its time was over before DONE came */
+  /* The box has ended; these are then as those of a run. */
+  bool has_exit;
+  int exit_code, signal;
   char fault_syscall[40];
   struct gbx_blocked blocked; /* since the last cell */
   bool frames_truncated;
@@ -288,9 +293,25 @@ struct gbx_cell_result {
 
 /* Frame types of the driver's control socket (docs/protocol.md). */
 enum gbx_frame {
-  GBX_FRAME_CELL = 1,   /* engine -> driver */
-  GBX_FRAME_RESULT = 2, /* driver -> engine: one rich result */
-  GBX_FRAME_DONE = 3,   /* driver -> engine: the cell ended */
+  GBX_FRAME_CELL = 1,      /* engine -> driver */
+  GBX_FRAME_RESULT = 2,    /* driver -> engine: one rich result */
+  GBX_FRAME_DONE = 3,      /* driver -> engine: the cell ended */
+  GBX_FRAME_COMMAND = 4,   /* engine -> driver, answered by DONE */
+  GBX_FRAME_INTERRUPT = 5, /* engine -> driver: SIGINT follows */
+};
+
+/* What a kernel is to do next. */
+struct gbx_cell_options {
+  enum gbx_frame type;   /* CELL or COMMAND */
+  struct gbx_bytes body; /* of the frame */
+  /* When it is over, the interpreter is interrupted; it is killed if that does
+   * not help. At least 1. */
+  uint64_t timeout_ms;
+  uint64_t max_output_bytes; /* for stdout and stderr each */
+  bool track_files;
+  /* The payload only watches the interpreter: SIGTERM makes it kill that and
+   * answer in its place. Else the whole box is killed. */
+  bool supervised;
 };
 
 /* Called in this order for a run: any mix of on_start (once, with `stream`),
@@ -327,10 +348,14 @@ int gbx_run_start(struct gbx_session* session,
                   const struct gbx_run_events* events, void* data,
                   struct gbx_run** ret_run, struct gbx_err* err);
 
-/* Queues a cell for a run with `kernel`: `body` is the CELL frame's body. */
-int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
-                 uint64_t timeout_ms, uint64_t max_output_bytes,
-                 bool track_files, void* cell_data, struct gbx_err* err);
+/* Queues a cell for a run with `kernel`. GBX_E_NO_MEMORY, GBX_E_INVALID. */
+int gbx_run_cell(struct gbx_run* run, const struct gbx_cell_options* options,
+                 void* cell_data, struct gbx_err* err);
+
+/* Interrupts the cell that runs; nothing happens if none does. With `insist` as
+ * its timeout would: an interpreter that goes on all the same is killed.
+ * GBX_E_NO_MEMORY. */
+int gbx_run_interrupt(struct gbx_run* run, bool insist, struct gbx_err* err);
 
 /* Ends the run: on_end comes with GBX_E_ABORTED, unless it had ended. */
 void gbx_run_abort(struct gbx_run* run);

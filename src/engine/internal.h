@@ -369,6 +369,9 @@ struct gbx__control {
   unsigned results_left; /* that it may still send */
   bool dropped;          /* one went over them, or there was no memory */
   bool done_came;
+  bool resetting; /* a frame was given up: its bytes end with a NUL */
+  uint8_t* again; /* read already, and not of the frame that was given up */
+  size_t again_size, again_taken;
 };
 
 enum gbx__control_event {
@@ -387,9 +390,9 @@ void gbx__control_begin(struct gbx__control* control);
 enum gbx__control_event gbx__control_read(struct gbx__control* control,
                                           size_t* share);
 void gbx__control_next(struct gbx__control* control);
-/* Queues a CELL frame and writes what the socket takes. */
-int gbx__control_send(struct gbx__control* control, const void* body,
-                      size_t size, bool shut_when_sent, struct gbx_err* err);
+/* Queues a frame and writes what the socket takes. Nothing may be unsent. */
+int gbx__control_send(struct gbx__control* control, enum gbx_frame type,
+                      struct gbx_bytes body, struct gbx_err* err);
 /* Writes on. Returns whether there is more. */
 bool gbx__control_flush(struct gbx__control* control);
 void gbx__control_close(struct gbx__control* control);
@@ -405,11 +408,8 @@ int gbx__exec_blob_make(const char* cwd, const char* const* argv,
 
 struct gbx__cell {
   struct gbx__cell* next;
-  void* data; /* the caller's */
-  uint8_t* body;
-  size_t body_size;
-  uint64_t timeout_ms, max_output_bytes;
-  bool track_files;
+  void* data;                      /* the caller's */
+  struct gbx_cell_options options; /* the body is its own */
 };
 
 /* Of a run that is traced. */
@@ -445,7 +445,7 @@ struct gbx_run {
   uint32_t runtime;               /* enum gbx_runtime */
   uint16_t pty_columns, pty_rows; /* 0: no terminal */
   struct gbx__input input;
-  int payload_fd;           /* with `stream`: pidfd of the payload */
+  int payload_fd;           /* with `stream` or `kernel`: the payload's pidfd */
   uint64_t waiting_signals; /* bit n - 1: to be sent to it */
   bool was_signalled;
   struct gbx_bytes cell; /* without `kernel`: the one cell */
@@ -484,7 +484,10 @@ struct gbx_run {
 
   struct gbx__cell *cells, **last_cell; /* the first is the active one */
   bool cell_active;                     /* its CELL frame was sent */
-  struct gbx_bytes done;                /* body of its DONE frame */
+  bool cell_interrupted, cell_timed_out;
+  bool interrupt_due; /* the interrupt goes as soon as all of the frame went */
+  bool term_sent;     /* to the interpreter that goes on all the same */
+  struct gbx_bytes done; /* body of its DONE frame */
   uint64_t cell_start_ns, cell_end_ns;
 };
 

@@ -69,7 +69,7 @@ int gbx__bytes_copy(struct gbx_bytes source, struct gbx_bytes* ret_copy) {
 }
 
 void gbx__cell_free(struct gbx__cell* cell) {
-  free(cell->body);
+  gbx__bytes_free(&cell->options.body);
   free(cell);
 }
 
@@ -160,7 +160,9 @@ static void on_cell_room(uv_poll_t* poll, int status, int events) {
   (void)status;
   (void)events;
   struct gbx_run* run = poll->data;
-  if (!gbx__control_flush(&run->control)) (void)uv_poll_stop(poll);
+  if (gbx__control_flush(&run->control)) return;
+  (void)uv_poll_stop(poll);
+  gbx__cell_sent(run);
 }
 
 void gbx__run_poll_control(struct gbx_run* run) {
@@ -170,12 +172,21 @@ void gbx__run_poll_control(struct gbx_run* run) {
     (void)uv_poll_start(run->control.cell_poll, UV_WRITABLE, on_cell_room);
 }
 
+static void lose_control(struct gbx_run* run, enum gbx__control_event why);
+
 /* A frame is complete. Returns whether to read on. */
 static bool take_frame(struct gbx_run* run) {
   struct gbx__control* control = &run->control;
   enum gbx_frame type = (enum gbx_frame)control->type;
   if (run->kernel && type == GBX_FRAME_DONE) {
     if (!run->cell_active) return true; /* of no cell: nobody's reply */
+    /* An INTERRUPT may wait for room that is there by now. Who answers a cell
+     * without having read it leaves a rest that would be read as the next. */
+    bool is_cell = control->out != NULL && control->out[4] == GBX_FRAME_CELL;
+    if (control->out != NULL && (is_cell || gbx__control_flush(control))) {
+      lose_control(run, CONTROL_FAULT);
+      return false;
+    }
     run->done = (struct gbx_bytes){control->body, control->body_size};
     control->body = NULL;
     gbx__control_next(control);
@@ -247,17 +258,17 @@ enum gbx_fault gbx__run_find_fault(const struct gbx_run* run) {
   return by_sigkill ? GBX_FAULT_KILLED : GBX_FAULT_NONE;
 }
 
-static void fill_exit(const struct gbx_run* run,
-                      struct gbx_run_result* result) {
-  result->fault = gbx__run_find_fault(run);
-  if (result->fault == GBX_FAULT_ESCAPE)
-    result->signal = SIGSYS;
-  else if (result->fault != GBX_FAULT_NONE)
-    result->signal = SIGKILL;
+int gbx__run_find_exit(const struct gbx_run* run, int* ret_signal) {
+  enum gbx_fault fault = gbx__run_find_fault(run);
+  int signal = 0;
+  if (fault == GBX_FAULT_ESCAPE)
+    signal = SIGSYS;
+  else if (fault != GBX_FAULT_NONE)
+    signal = SIGKILL;
   else if (run->end.wait_code != CLD_EXITED)
-    result->signal = run->end.wait_status;
-  result->exit_code =
-      result->signal != 0 ? 128 + result->signal : run->end.wait_status & 0xff;
+    signal = run->end.wait_status;
+  *ret_signal = signal;
+  return signal != 0 ? 128 + signal : run->end.wait_status & 0xff;
 }
 
 void gbx__run_name_syscall(const struct gbx_run* run, char* ret_name,
@@ -313,7 +324,8 @@ void gbx__run_conclude(struct gbx_run* run) {
       .file_count = run->file_count,
       .files_truncated = run->files_truncated,
   };
-  fill_exit(run, &result);
+  result.fault = gbx__run_find_fault(run);
+  result.exit_code = gbx__run_find_exit(run, &result.signal);
   gbx__run_name_syscall(run, result.fault_syscall, sizeof result.fault_syscall);
   gbx_moment(engine->moments, GBX_AT_CONCLUDED, run->id);
   run->events.on_end(run->data, failure, failure == NULL ? &result : NULL);
@@ -434,6 +446,11 @@ void gbx__run_send_kill(struct gbx_run* run) {
 
 static void on_deadline(uv_timer_t* timer) {
   struct gbx_run* run = timer->data;
+  if (run->kernel && run->cell_active) {
+    run->cell_timed_out = true;
+    gbx__cell_interrupt(run, true);
+    return;
+  }
   run->timed_out = true;
   gbx__run_send_kill(run);
 }
@@ -528,8 +545,8 @@ static int open_control(struct gbx_run* run, struct extra_fds* ret_fds,
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "control");
   gbx__control_begin(&run->control);
   if (run->kernel) return 0;
-  int result = gbx__control_send(&run->control, run->cell.data, run->cell.size,
-                                 true, err);
+  run->control.shut_when_sent = true;
+  int result = gbx__control_send(&run->control, GBX_FRAME_CELL, run->cell, err);
   gbx__bytes_free(&run->cell);
   return result;
 }
@@ -579,7 +596,7 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
                (extra.fourth >= 0 ? GBX_RUN_FD4 : 0u) |
                (stdin_fd >= 0 ? GBX_RUN_STDIN : 0u) |
                (is_terminal ? GBX_RUN_PTY : 0u) |
-               (run->stream ? GBX_RUN_HANDLE : 0u) |
+               (run->stream || run->kernel ? GBX_RUN_HANDLE : 0u) |
                (session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP) |
                (run->trace != NULL ? GBX_RUN_TRACE : 0u) |
                (run->cold ? GBX_RUN_COLD : 0u),
@@ -687,7 +704,7 @@ void gbx__run_started(struct gbx_run* run, int32_t pid, struct gbx_fds* fds) {
   engine->starting--;
   if (run->killed) {
     gbx__run_send_kill(run);
-  } else if (run->stream &&
+  } else if ((run->stream || run->kernel) &&
              gbx__run_take_handle(run, pid, fds, &run->failure) < 0) {
     gbx__run_send_kill(run);
   }

@@ -51,6 +51,8 @@ int gbx__run_take_handle(struct gbx_run* run, int32_t pid, struct gbx_fds* fds,
 /* ---- Ending ------------------------------------------------------------ */
 
 enum gbx_fault gbx__run_find_fault(const struct gbx_run* run);
+/* How it ended, as results say it; returns the exit code. */
+int gbx__run_find_exit(const struct gbx_run* run, int* ret_signal);
 /* The call that the kill set stopped; leaves `ret_name` if there is none. */
 void gbx__run_name_syscall(const struct gbx_run* run, char* ret_name,
                            size_t size);
@@ -90,6 +92,11 @@ void gbx__cell_start(struct gbx_run* run);
 void gbx__cell_finish(struct gbx_run* run);
 /* All of the cell is known: reports it and goes on with the next. */
 void gbx__cell_complete(struct gbx_run* run);
+/* The socket took all of a frame. */
+void gbx__cell_sent(struct gbx_run* run);
+/* Interrupts the cell that runs, if one does. `insist`: after a while the
+ * interpreter is killed. */
+void gbx__cell_interrupt(struct gbx_run* run, bool insist);
 /* The box is gone: the active cell and those that wait learn of it. */
 void gbx__cells_report(struct gbx_run* run, const struct gbx_err* failure);
 

@@ -17,7 +17,7 @@ struct run_task {
   uint32_t run_id; /* to abort, or of the cell */
   struct gbx__cell* cell;
   struct gbx__chunk* chunk;
-  bool ends;
+  bool ends, insist;
   int signal;
   uint16_t columns, rows;
   enum gbx_stream stream;
@@ -157,28 +157,23 @@ static void perform_cell(struct gbx_engine* engine, struct gbx__task* task) {
   free(request);
 }
 
-int gbx_run_cell(struct gbx_run* run, const void* body, size_t size,
-                 uint64_t timeout_ms, uint64_t max_output_bytes,
-                 bool track_files, void* cell_data, struct gbx_err* err) {
+int gbx_run_cell(struct gbx_run* run, const struct gbx_cell_options* options,
+                 void* cell_data, struct gbx_err* err) {
+  if (options->body.data == NULL || options->timeout_ms == 0 ||
+      (options->type != GBX_FRAME_CELL && options->type != GBX_FRAME_COMMAND))
+    return gbx_fail(err, GBX_E_INVALID, EINVAL, "cell", "options");
   struct gbx__cell* cell = calloc(1, sizeof *cell);
-  struct run_task* task = calloc(1, sizeof *task);
-  uint8_t* copy = malloc(size + 1);
-  if (cell == NULL || task == NULL || copy == NULL) {
+  struct run_task* task = task_for(run, perform_cell);
+  struct gbx_bytes copy = {0};
+  if (cell == NULL || task == NULL ||
+      gbx__bytes_copy(options->body, &copy) < 0) {
     free(cell);
     free(task);
-    free(copy);
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "cell");
   }
-  memcpy(copy, body, size);
-  *cell = (struct gbx__cell){.data = cell_data,
-                             .body = copy,
-                             .body_size = size,
-                             .timeout_ms = timeout_ms,
-                             .max_output_bytes = max_output_bytes,
-                             .track_files = track_files};
   gbx_moment(run->engine->moments, GBX_AT_CELL_CALLED, run->id);
-  task->task.perform = perform_cell;
-  task->run_id = run->id;
+  *cell = (struct gbx__cell){.data = cell_data, .options = *options};
+  cell->options.body = copy;
   task->cell = cell;
   gbx__engine_post(run->engine, &task->task);
   return 0;
@@ -227,6 +222,22 @@ int gbx_run_signal(struct gbx_run* run, int signal, struct gbx_err* err) {
   struct run_task* task = task_for(run, perform_signal);
   if (task == NULL) return no_memory("signal", err);
   task->signal = signal;
+  gbx__engine_post(run->engine, &task->task);
+  return 0;
+}
+
+static void perform_interrupt(struct gbx_engine* engine,
+                              struct gbx__task* task) {
+  struct run_task* request = (struct run_task*)task;
+  struct gbx_run* run = gbx__run_find(engine, request->run_id);
+  if (run != NULL) gbx__cell_interrupt(run, request->insist);
+  free(request);
+}
+
+int gbx_run_interrupt(struct gbx_run* run, bool insist, struct gbx_err* err) {
+  struct run_task* task = task_for(run, perform_interrupt);
+  if (task == NULL) return no_memory("interrupt", err);
+  task->insist = insist;
   gbx__engine_post(run->engine, &task->task);
   return 0;
 }

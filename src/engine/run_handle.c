@@ -202,6 +202,7 @@ int gbx__run_take_handle(struct gbx_run* run, int32_t pid, struct gbx_fds* fds,
   for (int signal = 1; signal <= 64; signal++)
     if ((run->waiting_signals >> (signal - 1) & 1) != 0)
       gbx__run_signal(run, signal);
-  if (run->events.on_start != NULL) run->events.on_start(run->data, pid);
+  if (run->stream && run->events.on_start != NULL)
+    run->events.on_start(run->data, pid);
   return 0;
 }

@@ -220,9 +220,10 @@ async function openIdle(t) {
     busyDescendants()
       .map(({ pid, name }) => `${pid} ${name}`)
       .sort();
-  // One that will wait is named so when it is up.
+  // The kernel's interpreter, and the one that watches it. One that will wait is
+  // named so when it is up.
   await eventually(
-    () => programs().length === 1,
+    () => programs().length === 2,
     () => `${programs()}`,
   );
   const before = programs();

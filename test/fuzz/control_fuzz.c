@@ -78,12 +78,24 @@ static uint32_t number_at(const uint8_t* bytes) {
   return value;
 }
 
+/* Behind the byte that ends a frame: up to the NUL that ends the reset. */
+static bool reset(struct decoder* decoder, size_t at) {
+  while (at < decoder->size && decoder->stream[at] != 0)
+    at++;
+  decoder->at = at + 1;
+  return at < decoder->size;
+}
+
 static enum gbx__control_event decode(struct decoder* decoder,
                                       struct frame* ret_frame) {
   for (;;) {
     const uint8_t* next = decoder->stream + decoder->at;
     size_t left = decoder->size - decoder->at;
     if (left < 8) return CONTROL_END;
+    if (next[7] == 0xff) {
+      if (!reset(decoder, decoder->at + 8)) return CONTROL_END;
+      continue;
+    }
     *ret_frame = (struct frame){
         .type = number_at(next + 4), .body = next + 8, .size = number_at(next)};
     if (ret_frame->size > FRAME_LARGEST ||
@@ -91,6 +103,15 @@ static enum gbx__control_event decode(struct decoder* decoder,
          ret_frame->type != GBX_FRAME_DONE))
       return CONTROL_FAULT;
     bool wanted = takes(decoder, ret_frame);
+    size_t there = ret_frame->size < left - 8 ? ret_frame->size : left - 8;
+    const uint8_t* given_up = memchr(next + 8, 0xff, there);
+    if (given_up != NULL) {
+      if (wanted && ret_frame->type == GBX_FRAME_DONE)
+        decoder->done_came = false;
+      if (!reset(decoder, (size_t)(given_up - decoder->stream) + 1))
+        return CONTROL_END;
+      continue;
+    }
     if (ret_frame->size > left - 8) return CONTROL_END;
     decoder->at += 8 + ret_frame->size;
     if (wanted) return CONTROL_FRAME;

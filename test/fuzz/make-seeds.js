@@ -79,6 +79,8 @@ function inPieces(options, step, { small = false } = {}, ...frames) {
 const plain = frame(RESULT, '{"text/plain":"42"}');
 const done = frame(DONE, '{"exitCode":0,"error":null}');
 
+const reset = Buffer.concat([Buffer.alloc(16, 0xff), Buffer.from([0])]);
+
 const control = {
   whole: inPieces(0, 63, {}, plain, done),
   bytewise: inPieces(0, 1, {}, plain, done),
@@ -106,6 +108,26 @@ const control = {
     Buffer.from([done.length]),
     done,
   ]),
+  // Given up in a body, in a header, between frames; and no end of it.
+  'reset-in-body': inPieces(0, 10, {}, plain.subarray(0, 15), reset, done),
+  'reset-in-done': inPieces(0, 7, {}, done.subarray(0, 20), reset, done, plain),
+  'reset-in-header': inPieces(0, 3, {}, plain.subarray(0, 5), reset, done),
+  'reset-at-once': inPieces(0, 63, {}, reset, plain, reset, done),
+  'reset-of-dropped': inPieces(
+    1,
+    40,
+    {},
+    frame(RESULT, 'x'.repeat(90)).subarray(0, 50),
+    reset,
+    done,
+  ),
+  'reset-without-end': inPieces(
+    0,
+    20,
+    {},
+    plain.subarray(0, 12),
+    Buffer.alloc(30, 0xff),
+  ),
   'unknown-type': inPieces(0, 63, {}, plain, frame(1, 'x')),
   'large-piece': Buffer.concat([
     Buffer.from([0, 0x40 | 10]),

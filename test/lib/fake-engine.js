@@ -18,6 +18,7 @@ const defaultImage = {
 
 class FakeRun {
   cells = [];
+  interrupts = [];
   isAborted = false;
   hasEnded = false;
   answersStart = true;
@@ -51,6 +52,10 @@ class FakeRun {
     nextTick(() => {
       if (!this.hasEnded) this.fail({ code: 'ABORTED' });
     });
+  }
+
+  interrupt(insist) {
+    this.interrupts.push(insist);
   }
 
   setWantOutput(wanted) {
@@ -190,6 +195,10 @@ function cellResult(overrides) {
   return {
     ...commonResult(),
     done: Buffer.from('{"exitCode":0,"error":null}'),
+    interrupted: false,
+    timedOut: false,
+    exitCode: null,
+    signal: null,
     ...overrides,
   };
 }

@@ -342,9 +342,13 @@ describe('per-call options', () => {
     );
   });
 
-  test('that are not built yet are refused by name', () => {
+  test('stdin of cells is refused by name, and where else to put it', () => {
     for (const place of ['sandbox.kernel()', 'kernel.runCode()']) {
-      refuses(place, { stdin: 'x' }, /^stdin is not built yet in glovebox/);
+      refuses(
+        place,
+        { stdin: 'x' },
+        /cells have no stdin.* a variable or a file/,
+      );
       readOptions(place, { stdin: null });
     }
   });
@@ -447,12 +451,13 @@ describe('per-call options', () => {
     }
   });
 
-  test('a kernel of another language is refused by name', () => {
-    refuses(
-      'sandbox.kernel()',
-      { language: 'bash' },
-      /Expected "python" for language, received "bash".* not built yet/,
-    );
+  test('a kernel is of any language, and makes checkpoints or none', () => {
+    const read = (options) => readOptions('sandbox.kernel()', options);
+    assert.equal(read({ language: 'bash' }).language, 'bash');
+    assert.equal(read({}).checkpoint, null);
+    assert.equal(read({ checkpoint: 'each' }).checkpoint, 'each');
+    const wrong = /Expected "each", or null for none but/;
+    refuses('sandbox.kernel()', { checkpoint: true }, wrong);
   });
 
   test('a one-shot takes both kinds, and timeoutS null is the default', () => {

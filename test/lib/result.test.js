@@ -7,7 +7,8 @@ const { describe, test } = require('node:test');
 const { FrameCollector } = require('../../lib/frames.js');
 const { Result } = require('../../lib/result.js');
 const { signalName } = require('../../lib/signals.js');
-const { cellOutcome, endReason, runOutcome } = require('../../lib/outcome.js');
+const { endReason, runOutcome } = require('../../lib/outcome.js');
+const { cellOutcome } = require('../../lib/kernel/outcome.js');
 const { cellResult, runResult } = require('./fake-engine.js');
 
 const limits = { timeoutS: 1.5, memoryMb: 128, diskMb: 64 };
@@ -261,8 +262,11 @@ describe('ExecutionResult', () => {
 });
 
 describe('a cell', () => {
-  const outcome = (native) =>
-    cellOutcome(cellResult(native), new FrameCollector(), limits);
+  const outcome = (native, language = 'python') => {
+    const frames = new FrameCollector();
+    const found = cellOutcome(cellResult(native), frames, limits, language);
+    return { ...found, result: found.resultFor('gone') };
+  };
 
   test('ends as its DONE frame says', () => {
     const error = { name: 'E', message: 'm', traceback: 't', line: 2 };

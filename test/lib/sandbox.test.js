@@ -377,10 +377,14 @@ describe('misuse', () => {
       ...code('INVALID_OPTION'),
       message: /ruby/,
     });
-    await assert.rejects(sandbox.kernel({ language: 'node' }), {
+    await assert.rejects(sandbox.kernel({ language: 'ruby' }), {
       ...code('INVALID_OPTION'),
-      message: /"node"/,
+      message: /ruby/,
     });
+    await assert.rejects(
+      sandbox.kernel({ language: 'bash', checkpoint: 'each' }),
+      { ...code('INVALID_OPTION'), option: 'checkpoint' },
+    );
     assert.equal(session.runs.length, 0);
     await sandbox.close();
   });

@@ -270,8 +270,26 @@ export async function kernel(sandbox: Sandbox): Promise<void> {
   const result: ExecutionResult = await opened.runCode('1', cell);
   // @ts-expect-error: a kernel has one environment
   await opened.runCode('1', { env: {} });
-  // @ts-expect-error: kernels are python's, for now
-  await sandbox.kernel({ language: 'node' });
+  // @ts-expect-error: a cell has no input
+  await opened.runCode('1', { stdin: 'x' });
+  const others: KernelOptions[] = [
+    { language: 'node' },
+    { language: 'bash', checkpoint: null },
+    { checkpoint: 'each' },
+  ];
+  console.log(others);
+  // @ts-expect-error: there is one way only
+  await sandbox.kernel({ checkpoint: 'all' });
+  const wasRunning: boolean = await opened.interrupt();
+  const id: number = await opened.checkpoint();
+  await opened.rollback(id);
+  // @ts-expect-error: the number of one
+  await opened.rollback();
+  await opened.restart();
+  const { isAlive }: { isAlive: boolean } = opened;
+  // @ts-expect-error: it is for reading
+  opened.isAlive = false;
+  console.log(wasRunning, isAlive);
   // @ts-expect-error: sandbox.kernel() makes them
   new Kernel();
   await opened.close();

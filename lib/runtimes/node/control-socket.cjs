@@ -15,7 +15,7 @@ const cellFd = 3;
 const answerFd = 4;
 const headerBytes = 8;
 const maxBodyBytes = 64 * 2 ** 20;
-const frameTypes = { cell: 1, result: 2, done: 3 };
+const frameTypes = { cell: 1, result: 2, done: 3, command: 4, interrupt: 5 };
 
 // A traceback can be as long as the code likes; the pipe's buffer is not, and
 // nobody may be reading any more.
@@ -71,13 +71,46 @@ function readCell() {
   return JSON.parse(body.toString());
 }
 
+/** Takes bytes as they come and gives whole frames: `{type, body}`. */
+class FrameReader {
+  #chunks = [];
+  #size = 0;
+
+  get hasBytes() {
+    return this.#size > 0;
+  }
+
+  add(bytes) {
+    this.#chunks.push(bytes);
+    this.#size += bytes.length;
+  }
+
+  /** undefined where none is complete. */
+  next() {
+    if (this.#size < headerBytes) return undefined;
+    // Only now, or a long cell in short pieces would be copied for each.
+    if (this.#chunks[0].length < headerBytes) this.#join();
+    const end = headerBytes + this.#chunks[0].readUInt32LE(0);
+    if (this.#size < end) return undefined;
+    this.#join();
+    const [all] = this.#chunks;
+    this.#chunks = [all.subarray(end)];
+    this.#size -= end;
+    return { type: all.readUInt32LE(4), body: all.subarray(headerBytes, end) };
+  }
+
+  #join() {
+    if (this.#chunks.length > 1) this.#chunks = [Buffer.concat(this.#chunks)];
+  }
+}
+
 /**
- * Sends one answer. Never throws: the exit code tells the host what matters, and
- * the code may have closed the pipe.
+ * Sends one answer; false where the code has closed the pipe. Never throws: the
+ * exit code tells the host what matters.
  */
 function send(type, value) {
   try {
-    if (identify() !== identity) return;
+    if (identify() !== identity) return false;
     const body = Buffer.from(JSON.stringify(value));
     const frame = Buffer.alloc(headerBytes + body.length);
     frame.writeUInt32LE(body.length, 0);
@@ -86,8 +119,9 @@ function send(type, value) {
     for (let offset = 0; offset < frame.length; ) {
       offset += writeSync(answerFd, frame, offset);
     }
+    return true;
   } catch {
-    // As said above.
+    return false;
   }
 }
 
@@ -98,7 +132,7 @@ function sendResult(bundle) {
 
 /** Says how the cell ended. */
 function sendDone({ exitCode, error }) {
-  send(frameTypes.done, {
+  return send(frameTypes.done, {
     exitCode,
     error: error && {
       ...error,
@@ -108,4 +142,11 @@ function sendDone({ exitCode, error }) {
   });
 }
 
-module.exports = { readCell, sendDone, sendResult };
+module.exports = {
+  FrameReader,
+  cellFd,
+  frameTypes,
+  readCell,
+  sendDone,
+  sendResult,
+};

@@ -34,7 +34,7 @@ const scriptName = '[eval]';
 const moduleName = lineIsModule ? '[eval2]' : '[eval1]';
 
 // A frame of any of them in a stack trace.
-const cellFrame = /(?:\[eval\]|file:\S*\[eval[12]\]):(\d+)/;
+const evalFrame = /(?:\[eval\]|file:\S*\[eval[12]\]):(\d+)/;
 
 // The options have two names: `assert` is that of older versions.
 const importerSource = `module.exports = (specifier, _referrer, attributes) =>
@@ -149,7 +149,7 @@ function hideDriver() {
   process.execArgv = [];
 }
 
-function describeError(thrown) {
+function describeError(thrown, cellFrame = evalFrame) {
   if (!util.types.isNativeError(thrown)) {
     return {
       name: typeof thrown,
@@ -183,8 +183,25 @@ function reportUncaught(thrown) {
   sendDone({ exitCode: 1, error });
 }
 
+function serveKernel() {
+  const { serve } = require('./kernel.cjs');
+  serve({
+    describeError,
+    importerIn,
+    showMain: (value) => results().showMain(value),
+    startCell: () => loadedResults?.startCell(),
+  });
+}
+
 const cell = readCell();
-if (cell) {
+if (cell?.kernel) {
+  blockOnWrite('stdout');
+  blockOnWrite('stderr');
+  defineDisplay();
+  process.nextTick(restoreModule);
+  serveKernel();
+  hideDriver();
+} else if (cell) {
   process.on('uncaughtExceptionMonitor', reportUncaught);
   blockOnWrite('stdout');
   blockOnWrite('stderr');

@@ -113,5 +113,6 @@ module.exports = {
   insideAsyncFunction,
   parse,
   parsesAsModule,
+  withoutTypes,
   withoutWarnings,
 };

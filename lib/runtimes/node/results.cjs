@@ -36,6 +36,11 @@ function setSender(send) {
   sendResult = send;
 }
 
+/** What a cell displays counts for this cell alone. */
+function startCell() {
+  count = 0;
+}
+
 function isPlainObject(value) {
   if (typeof value !== 'object' || value === null) return false;
   if (util.types.isProxy(value)) return false;
@@ -207,4 +212,4 @@ function showScript(source, value) {
   if (findLastExpression(source, parsesAsScript)) showMain(value);
 }
 
-module.exports = { display, setSender, showMain, showScript };
+module.exports = { display, setSender, showMain, showScript, startCell };

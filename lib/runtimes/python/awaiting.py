@@ -45,3 +45,23 @@ def close():
             loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()
+
+
+def part_from_parent():
+    """After a fork that goes on in its parent's place.
+
+    The loop's epoll instance is one with the parent's and its other children's:
+    what they take off it would be gone here.
+    """
+    selector = getattr(loop, "_selector", None)
+    if selector is None or loop.is_closed():
+        return
+    try:
+        own = type(selector)()
+        for key in list(selector.get_map().values()):
+            own.register(key.fileobj, key.events, key.data)
+        loop._selector = own
+        selector.close()
+    except Exception:
+        # A loop of another make: it is used as it is.
+        pass

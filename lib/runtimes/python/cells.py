@@ -12,7 +12,7 @@ from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 
 import sources
 import streams
-from channel import DONE, Channel, to_json
+from channel import CELL, DONE, Channel, to_json
 from imports import after_import
 
 # The bits of `from __future__` statements in a code object's flags. They mean
@@ -44,10 +44,17 @@ def serve(cell_fd, answer_fd, leave):
     runner.channel = Channel(cell_fd, answer_fd)
     exit_code = 0
     while True:
-        cell = runner.wait_for_cell()
-        if cell is None:
+        frame = runner.wait_for_frame()
+        if frame is None:
             break
-        exit_code = runner.run(cell)
+        kind, message = frame
+        if kind != CELL:
+            continue
+        if message.get("kernel"):
+            import kernel
+            exit_code = kernel.serve(runner, message)
+            break
+        exit_code = runner.run(message)
     runner.close()
     leave(exit_code)
 
@@ -151,7 +158,7 @@ class Runner:
             from figures import each_open
             each_open(self.display)
 
-    def wait_for_cell(self):
+    def wait_for_frame(self):
         while True:
             try:
                 return self.channel.receive()
@@ -186,13 +193,13 @@ class Runner:
             self.handle_late(late)
         return exit_code
 
-    def answer(self, failure, name):
+    def answer(self, failure, name, **more):
         exit_code, description = 0, None
         if failure is not None:
             exit_code, description = describe(failure, name)
         streams.flush()
-        self.channel.send(
-            DONE, to_json({"exitCode": exit_code, "error": description}))
+        self.channel.send(DONE, to_json(
+            dict(more, exitCode=exit_code, error=description)))
         return exit_code
 
     def restore(self):

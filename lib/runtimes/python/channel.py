@@ -8,7 +8,7 @@ from errno import EBADF, ECONNRESET, EINVAL, EISDIR
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from os import close, getpid, read, register_at_fork, set_inheritable, write
 
-CELL, RESULT, DONE = 1, 2, 3
+CELL, RESULT, DONE, COMMAND, INTERRUPT = 1, 2, 3, 4, 5
 HEADER_BYTES = 8
 READ_BYTES = 1 << 20
 
@@ -60,6 +60,10 @@ class Channel:
         self.cell_fd = tuck_away(cell_fd)
         self.answer_fd = tuck_away(answer_fd)
         self.owner = getpid()
+        # What a forked child must not have either.
+        self.others = []
+        # While the driver itself forks: its children go on with the channel.
+        self.is_shared = False
         self.input = bytearray()
         self.lock = allocate_lock()
         # A forked child must not hold the pipe open, let alone answer on it:
@@ -71,8 +75,11 @@ class Channel:
         return self.answer_fd >= 0 and getpid() == self.owner
 
     def abandon(self):
-        descriptors = self.cell_fd, self.answer_fd
+        if self.is_shared:
+            return
+        descriptors = [self.cell_fd, self.answer_fd] + self.others
         self.cell_fd = self.answer_fd = -1
+        self.others = []
         # In a child, another thread of the parent may seem to hold it.
         self.lock = allocate_lock()
         for fd in descriptors:
@@ -85,19 +92,21 @@ class Channel:
                 pass
 
     def receive(self):
-        """Wait for the next cell, a dict; None at the end of the input."""
-        while True:
-            header = self.take(HEADER_BYTES)
-            if header is None:
-                return None
-            size = int.from_bytes(header[:4], "little")
-            if not self.fill(HEADER_BYTES + size):
-                return None
-            frame = self.take(HEADER_BYTES + size)
-            del self.input[:HEADER_BYTES + size]
-            if int.from_bytes(header[4:], "little") == CELL:
-                body = str(frame[HEADER_BYTES:], "utf-8", "replace")
-                return parse_json(body)
+        """Wait for the next frame: (kind, dict); None at the end of the input.
+
+        The dict is empty where the frame has no body.
+        """
+        header = self.take(HEADER_BYTES)
+        if header is None:
+            return None
+        size = int.from_bytes(header[:4], "little")
+        if not self.fill(HEADER_BYTES + size):
+            return None
+        frame = self.take(HEADER_BYTES + size)
+        del self.input[:HEADER_BYTES + size]
+        body = str(frame[HEADER_BYTES:], "utf-8", "replace")
+        return (int.from_bytes(header[4:], "little"),
+                parse_json(body) if body else {})
 
     def take(self, size):
         return self.input[:size] if self.fill(size) else None

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// A kernel: cell after cell in one process, whose event loop goes on between
+// them, so that timers and servers of a cell live on.
+//
+// A cell runs in two parts. The first is what it does at once, and every promise
+// that then has a value: it runs under node:vm's `breakOnSigint`, which ends even
+// an endless loop. What is left is awaited in the event loop; there an interrupt
+// ends the cell, but not what it has started: JavaScript cannot be taken back.
+//
+// An interrupt that was sent before a cell has begun is found by its frame, which
+// lies in the socket behind the cell (docs/protocol.md).
+
+const fs = require('node:fs');
+const net = require('node:net');
+const { Script } = require('node:vm');
+const {
+  FrameReader,
+  cellFd,
+  frameTypes,
+  sendDone,
+} = require('./control-socket.cjs');
+const { prepareCell } = require('./cell-code.cjs');
+
+const interruptedExitCode = 130;
+
+// Together less than what an interrupt has before the interpreter is killed.
+const drainMs = 50;
+const mostRounds = 6;
+const absorbMs = 3;
+
+// What process.exit() of a cell throws.
+class CellExit {
+  constructor(exitCode) {
+    this.exitCode = exitCode;
+  }
+}
+
+const frames = new FrameReader();
+let driver;
+let socket;
+// `{name}` of the cell that runs.
+let running;
+let isInterrupted = false;
+
+/** `driver`: what driver.cjs has for code of any kind. */
+function serve(host) {
+  driver = host;
+  process.on('SIGINT', () => interrupt());
+  process.on('uncaughtException', onUncaught);
+  replaceExit();
+  // Now, since an interrupt that came while they are made would leave half of them.
+  for (const name of ['stdout', 'stderr']) process[name];
+  socket = new net.Socket({ fd: cellFd, readable: true, writable: false });
+  socket.on('data', (bytes) => {
+    frames.add(bytes);
+    // While a cell waits, it can only be an INTERRUPT. The signal may have met
+    // node:vm just as that let go of it.
+    if (running) interrupt();
+    else serveFrames();
+  });
+  // The engine has gone, or the code has closed the socket.
+  socket.on('close', () => process.reallyExit(1));
+  socket.on('error', () => process.reallyExit(1));
+  answer({ exitCode: 0, error: null });
+}
+
+function serveFrames() {
+  while (!running) {
+    const frame = frames.next();
+    if (!frame) return;
+    if (frame.type === frameTypes.cell) {
+      runCell(JSON.parse(frame.body.toString()));
+    } else if (frame.type === frameTypes.command) {
+      absorbSignal();
+      // "sync": two turns of the event loop, in which what was sent before it
+      // comes to its handlers.
+      setImmediate(() =>
+        setImmediate(() => answer({ exitCode: 0, error: null })),
+      );
+    }
+    // An INTERRUPT was for a cell that has ended.
+  }
+}
+
+function answer(done) {
+  // Nobody would hear of any cell. The sooner that is known the better.
+  if (!sendDone(done)) process.reallyExit(1);
+}
+
+// ---- Cells -------------------------------------------------------------------
+
+function runCell({ code, name }) {
+  const cell = { name };
+  running = cell;
+  isInterrupted = false;
+  driver.startCell();
+  let value;
+  try {
+    const prepared = prepareCell(code);
+    const script = new Script(prepared.text, {
+      filename: name,
+      columnOffset: -prepared.columns,
+      importModuleDynamically: driver.importerIn(process.cwd()),
+    });
+    value = guarded(() => {
+      if (isInterruptWaiting()) throw interruptedError();
+      const result = script.runInThisContext();
+      const shown = prepared.hasValue ? result : undefined;
+      if (!isPromise(shown) && !prepared.isAsync) return { value: shown };
+      const promise = prepared.isAsync ? result : shown;
+      promise.then(
+        (settled) => finish(cell, settled),
+        (error) => fail(cell, error),
+      );
+      // Whatever needs no event loop, while it can be interrupted.
+      process._tickCallback();
+      return undefined;
+    });
+  } catch (error) {
+    if (error?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED') drain();
+    fail(cell, error);
+    return;
+  }
+  if (value) finish(cell, value.value);
+  else if (isInterruptWaiting()) interrupt();
+}
+
+// node:vm guards scripts, not functions: a script calls the function by a name
+// that is gone before the code begins.
+const guardName = '__glovebox_guarded__';
+const guard = new Script(`${guardName}()`, { filename: 'node:guard' });
+
+function guarded(action, options) {
+  Object.defineProperty(globalThis, guardName, {
+    value() {
+      delete globalThis[guardName];
+      return action();
+    },
+    configurable: true,
+  });
+  try {
+    return guard.runInThisContext({
+      breakOnSigint: true,
+      displayErrors: false,
+      ...options,
+    });
+  } finally {
+    delete globalThis[guardName];
+  }
+}
+
+// What the cell had set going by promises would go on when it has been answered,
+// and if that is endless, for ever: each round ends one that is.
+function drain() {
+  for (let round = 0; round < mostRounds; round++) {
+    try {
+      guarded(() => process._tickCallback(), { timeout: drainMs });
+      return;
+    } catch {
+      // It was ended, or failed where nobody waits for it.
+    }
+  }
+}
+
+// A SIGINT that node:vm meets while it lets go of it is kept, and ends the script
+// that it guards next: this one.
+function absorbSignal() {
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  try {
+    guarded(() => Atomics.wait(cell, 0, 0, absorbMs));
+  } catch {
+    // There was one.
+  }
+}
+
+function isPromise(value) {
+  return require('node:util').types.isPromise(value);
+}
+
+function finish(cell, value) {
+  if (running !== cell) return;
+  try {
+    if (value !== undefined) driver.showMain(value);
+  } catch (error) {
+    fail(cell, error);
+    return;
+  }
+  end({ exitCode: 0, error: null });
+}
+
+function fail(cell, thrown) {
+  if (running !== cell) return;
+  if (thrown instanceof CellExit) {
+    end({ exitCode: thrown.exitCode & 0xff, error: null });
+    return;
+  }
+  const wasInterrupted =
+    isInterrupted || thrown?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
+  if (wasInterrupted) {
+    mendStream('stdout');
+    mendStream('stderr');
+  }
+  const error = describe(thrown, cell.name);
+  process.stderr.write(
+    error.traceback.startsWith('Uncaught')
+      ? `${error.traceback}\n`
+      : `Uncaught ${error.traceback}\n`,
+  );
+  end({ exitCode: wasInterrupted ? interruptedExitCode : 1, error });
+}
+
+function end(done) {
+  answer(done);
+  running = undefined;
+  // Further frames may have come with those that were read.
+  setImmediate(serveFrames);
+}
+
+function describe(thrown, name) {
+  try {
+    const error = driver.describeError(thrown, frameOf(name));
+    return { ...error, traceback: withoutDriver(error.traceback) };
+  } catch {
+    // Anything can be thrown, and reading it can throw again.
+    return {
+      name: typeof thrown,
+      message: '',
+      traceback: 'Uncaught',
+      line: null,
+    };
+  }
+}
+
+function frameOf(name) {
+  return new RegExp(`${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}:(\\d+)`);
+}
+
+/** A stack trace up to where the driver called the code. */
+function withoutDriver(traceback) {
+  const lines = traceback.split('\n');
+  const first = lines.findIndex(
+    (line) =>
+      /^ +at .*\((?:node:vm|node:guard|.*\/runtimes\/node\/)/.test(line) ||
+      /^ +at (?:node:guard|\/.*\/runtimes\/node\/)/.test(line),
+  );
+  return (first < 0 ? lines : lines.slice(0, first)).join('\n');
+}
+
+// ---- Interrupts ----------------------------------------------------------------
+
+function interruptedError() {
+  // As node:vm has it.
+  const error = new Error('Script execution was interrupted by `SIGINT`');
+  error.code = 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
+  error.stack = `Error: ${error.message}`;
+  return error;
+}
+
+function interrupt() {
+  if (!running) return;
+  isInterrupted = true;
+  fail(running, interruptedError());
+}
+
+/** Whether an INTERRUPT has come behind the cell; nothing else can. */
+function isInterruptWaiting() {
+  const bytes = Buffer.alloc(4096);
+  try {
+    const count = fs.readSync(cellFd, bytes, 0, bytes.length, null);
+    frames.add(bytes.subarray(0, count));
+  } catch {
+    // EAGAIN: there is nothing.
+  }
+  isInterrupted = frames.hasBytes;
+  return isInterrupted;
+}
+
+// The end may have come in the middle of a console.log(), whose stream would then
+// wait for ever for a write that is done.
+function mendStream(name) {
+  const state = process[name]._writableState;
+  if (!state?.writing && !state?.bufferProcessing) return;
+  state.bufferProcessing = false;
+  state.sync = false;
+  try {
+    if (typeof state.writecb === 'function') state.onwrite();
+  } catch {
+    // The code's own callback has failed, or it is no stream of Node's.
+  }
+  if (process[name]._writableState.writing) replaceStream(name);
+}
+
+function replaceStream(name) {
+  const fd = name === 'stdout' ? 1 : 2;
+  const stream = new net.Socket({ fd, readable: false, writable: true });
+  stream._handle?.setBlocking?.(true);
+  stream._type = 'pipe';
+  Object.defineProperty(process, name, {
+    value: stream,
+    configurable: true,
+    enumerable: true,
+    writable: true,
+  });
+  console[`_${name}`] = stream;
+}
+
+// ---- What the code throws where nobody waits for it -----------------------------
+
+function onUncaught(thrown) {
+  // The code has a handler of its own.
+  if (process.listenerCount('uncaughtException') > 1) return;
+  if (running) {
+    fail(running, thrown);
+    return;
+  }
+  const { traceback } = describe(thrown, '<cell 0>');
+  process.stderr.write(`Uncaught ${traceback}\n`);
+}
+
+/** In a cell, process.exit() ends the cell, as sys.exit() of python does. */
+function replaceExit() {
+  const exit = process.exit.bind(process);
+  process.exit = (code) => {
+    if (!running) exit(code);
+    const exitCode = Number(code ?? process.exitCode ?? 0);
+    process.exitCode = undefined;
+    throw new CellExit(Number.isInteger(exitCode) ? exitCode : 1);
+  };
+}
+
+module.exports = { serve };

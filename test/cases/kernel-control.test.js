@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// interrupt(), restart(), checkpoint() and rollback() of Kernels.
+
+const assert = require('node:assert/strict');
+const { spawnSync } = require('node:child_process');
+const { open, test } = require('../helpers/harness.js');
+
+/** The text of the last result of a cell that ended well. */
+async function resultOf(kernel, code) {
+  const result = await kernel.runCode(code);
+  assert.equal(result.stderr, '', code);
+  assert.equal(result.exitCode, 0, code);
+  return result.results.at(-1)?.text;
+}
+
+/** Interrupts a cell once it has printed something. */
+async function interruptOf(kernel, code) {
+  let wasRunning;
+  const result = await kernel.runCode(code, {
+    onStdout: () => {
+      wasRunning ??= kernel.interrupt();
+    },
+  });
+  assert.equal(await wasRunning, true, `${code}: ${JSON.stringify(result)}`);
+  return result;
+}
+
+const swallow = `import time
+print('up')
+while True:
+    try:
+        while True: time.sleep(0.01)
+    except BaseException: pass`;
+
+// ---- interrupt() -------------------------------------------------------------
+
+const endless = {
+  python: [
+    "print('up')\nwhile True: pass",
+    "import time\nprint('up')\ntime.sleep(100)",
+    "import asyncio\nprint('up')\nawait asyncio.sleep(100)",
+    "import subprocess\nprint('up')\nsubprocess.run(['sleep', '100'])",
+    "import threading\nprint('up')\nthreading.Event().wait()",
+    "while True: print('up')",
+  ],
+  node: [
+    "console.log('up'); while (true) {}",
+    // Not at once: for some microseconds between both ways of node to meet a
+    // SIGINT it has none.
+    "setTimeout(() => console.log('up'), 20); await new Promise(() => {})",
+    "console.log('up'); (async () => { while (true) await null })()",
+    "require('child_process').execSync('(sleep 0.1; echo up) & sleep 100', { stdio: 'inherit' })",
+    "for (;;) console.log('up')",
+  ],
+  bash: [
+    'echo up; while :; do :; done; echo not',
+    'echo up; sleep 100; echo not\necho not',
+    'f() { g; echo not; }; g() { while sleep 1; do :; done; }; echo up; f; echo not',
+    'echo up; y=$(sleep 100); echo not',
+    'echo up; sleep 100 | cat; echo not',
+    'while :; do echo up; done',
+    'for i in 1 2; do for j in 1 2; do echo up; sleep 100; done; echo not; done',
+  ],
+};
+const setState = { python: 'x = 41', node: 'const x = 41', bash: 'x=41' };
+const readState = {
+  python: 'print(x + 1)',
+  node: 'console.log(x + 1)',
+  bash: 'echo $((x + 1))',
+};
+
+for (const [language, cells] of Object.entries(endless)) {
+  test(`interrupt() ends a cell of ${language} with 130, and the state stays`, async (t) => {
+    const kernel = await (await open(t)).kernel({ language });
+    await kernel.runCode(setState[language]);
+    for (const code of cells) {
+      const result = await interruptOf(kernel, code);
+      assert.equal(result.exitCode, 130, code);
+      assert.match(result.stdout, /^(?:up\n)+(?:up?)?$/, code);
+      assert.equal(result.fault, null, code);
+      const after = await kernel.runCode(readState[language]);
+      assert.equal(after.stdout, '42\n', code);
+      assert.equal(after.exitCode, 0, code);
+    }
+  });
+
+  test(`a timeout of ${language} interrupts and keeps the state, also one that comes before the cell begins`, async (t) => {
+    const kernel = await (await open(t)).kernel({ language });
+    await kernel.runCode(setState[language]);
+    for (const timeoutS of [0.001, 0.002, 0.01, 0.2]) {
+      const result = await kernel.runCode(cells[0], { timeoutS });
+      assert.equal(result.fault.type, 'timeout');
+      assert.match(result.fault.message, /its state are kept$/);
+      assert.equal(result.exitCode, 130);
+      const after = await kernel.runCode(readState[language]);
+      assert.equal(after.stdout, '42\n');
+    }
+  });
+
+  test(`an interrupt of ${language} with no cell does nothing, and hits no later cell`, async (t) => {
+    const kernel = await (await open(t)).kernel({ language });
+    assert.equal(await kernel.interrupt(), false);
+    await kernel.runCode(setState[language]);
+    // Some come while the cell ends.
+    for (let round = 0; round < 30; round++) {
+      const cell = kernel.runCode(readState[language]);
+      kernel.interrupt();
+      const { exitCode } = await cell;
+      assert.ok(exitCode === 0 || exitCode === 130, `${exitCode}`);
+      kernel.interrupt();
+      const after = await kernel.runCode(readState[language]);
+      assert.equal(after.stdout, '42\n');
+      assert.equal(after.exitCode, 0, after.stderr);
+    }
+    await kernel.close();
+    assert.equal(await kernel.interrupt(), false);
+  });
+}
+
+test('a SIGINT that the code sends between cells does nothing', async (t) => {
+  const sandbox = await open(t);
+  const kernel = await sandbox.kernel();
+  await kernel.runCode(
+    'import os, signal, threading\n' +
+      'threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()',
+  );
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  assert.equal(await resultOf(kernel, '6 * 7'), '42');
+  // In a cell it is what it is anywhere.
+  const result = await kernel.runCode('os.kill(os.getpid(), signal.SIGINT)');
+  assert.equal(result.error.name, 'KeyboardInterrupt');
+  assert.equal(await resultOf(kernel, '6 * 7'), '42');
+});
+
+test('code that handles an interrupt goes on', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const result = await interruptOf(
+    kernel,
+    "import time\ntry:\n    print('up')\n    time.sleep(60)\n" +
+      'except KeyboardInterrupt:\n    caught = True\ncaught',
+  );
+  assert.equal(result.exitCode, 0);
+  assert.equal(result.results[0].text, 'True');
+});
+
+test('a program that a cell waits for in os.system() is interrupted too', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const before = performance.now();
+  const result = await interruptOf(
+    kernel,
+    "import os\nprint('up')\nos.system('sleep 100')",
+  );
+  // system(3) ignores SIGINT meanwhile, so the cell may go on, as in a terminal.
+  assert.ok([0, 130].includes(result.exitCode), `${result.exitCode}`);
+  assert.ok(performance.now() - before < 20000);
+});
+
+test('an interrupt is no matter of cells that wait', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const waiting = [];
+  const first = await kernel.runCode("print('up')\nwhile True: pass", {
+    onStdout: () => {
+      waiting.push(kernel.runCode('1 + 1'), kernel.runCode('2 + 2'));
+      kernel.interrupt();
+    },
+  });
+  assert.equal(first.exitCode, 130);
+  const results = await Promise.all(waiting);
+  assert.deepEqual(
+    results.map((result) => result.results[0].text),
+    ['2', '4'],
+  );
+});
+
+// ---- restart() -----------------------------------------------------------------
+
+for (const language of ['python', 'node', 'bash']) {
+  test(`restart() of ${language} gives a fresh interpreter, also to a dead kernel`, async (t) => {
+    const kernel = await (await open(t)).kernel({ language });
+    await kernel.runCode(setState[language]);
+    await kernel.restart();
+    const after = await kernel.runCode(
+      language === 'bash' ? 'echo "[$x]"' : readState[language],
+    );
+    if (language === 'bash') assert.equal(after.stdout, '[]\n');
+    else assert.match(after.error.name, /^(?:Name|Reference)Error$/);
+    await kernel.runCode(
+      {
+        python: 'import os; os.abort()',
+        node: 'process.abort()',
+        bash: 'exit 3',
+      }[language],
+    );
+    assert.equal(kernel.isAlive, false);
+    await assert.rejects(kernel.runCode('1'), {
+      code: 'ERR_SANDBOX_KERNEL_DEAD',
+    });
+    await kernel.restart();
+    assert.equal(kernel.isAlive, true);
+    await kernel.runCode(setState[language]);
+    assert.equal((await kernel.runCode(readState[language])).stdout, '42\n');
+  });
+}
+
+test('restart() rejects the cells from before it, and those after it wait', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const before = [kernel.runCode('while True: pass'), kernel.runCode('1')];
+  const outcomes = Promise.allSettled(before);
+  const restarting = [kernel.restart(), kernel.restart()];
+  const after = kernel.runCode('6 * 7');
+  await Promise.all(restarting);
+  for (const { reason } of await outcomes) {
+    assert.equal(reason.code, 'ERR_SANDBOX_KERNEL_DEAD');
+    assert.match(reason.message, /it was restarted/);
+  }
+  assert.equal((await after).results[0].text, '42');
+  await kernel.close();
+  await assert.rejects(kernel.restart(), { code: 'ERR_SANDBOX_CLOSED' });
+});
+
+test('close() while it restarts ends both', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const outcome = assert.rejects(kernel.restart(), {
+    code: 'ERR_SANDBOX_CLOSED',
+  });
+  await kernel.close();
+  await outcome;
+  await assert.rejects(kernel.runCode('1'), { code: 'ERR_SANDBOX_CLOSED' });
+});
+
+// ---- checkpoint() and rollback() --------------------------------------------------
+
+const hasCtypes = (t) => {
+  const python = spawnSync('python3', ['-c', 'import ctypes']);
+  if (python.status !== 0) t.skip('the python of this host has no ctypes');
+  return python.status === 0;
+};
+
+test('rollback() brings back what was in memory, as often as it is asked', async (t) => {
+  if (!hasCtypes(t)) return;
+  const kernel = await (await open(t)).kernel();
+  await kernel.runCode('import random, asyncio\nrandom.seed(1)\nx = [1]');
+  await kernel.runCode('await asyncio.sleep(0)');
+  const first = await kernel.checkpoint();
+  const drawn = await resultOf(kernel, 'x.append(2); random.random()');
+  const second = await kernel.checkpoint();
+  await kernel.runCode("x = 'other'");
+  for (let round = 0; round < 3; round++) {
+    await kernel.rollback(first);
+    assert.equal(await resultOf(kernel, 'x'), '[1]');
+    assert.equal(await resultOf(kernel, 'random.random()'), drawn);
+    assert.equal(
+      await resultOf(kernel, "await asyncio.sleep(0, 'ok')"),
+      "'ok'",
+    );
+    await kernel.rollback(second);
+    assert.equal(await resultOf(kernel, 'x'), '[1, 2]');
+    await kernel.runCode('del x');
+  }
+});
+
+test('rollback() works after every death of the interpreter that leaves the box', async (t) => {
+  if (!hasCtypes(t)) return;
+  const kernel = await (await open(t)).kernel();
+  await kernel.runCode('import os, signal, ctypes\nx = 41');
+  const id = await kernel.checkpoint();
+  const deaths = [
+    ['ctypes.string_at(0)', 'SIGSEGV'],
+    ['os._exit(3)', null],
+    ['os.abort()', 'SIGABRT'],
+    ['os.kill(os.getpid(), signal.SIGKILL)', 'SIGKILL'],
+    ['os.closerange(3, 1000)', null],
+  ];
+  for (const [code, signal] of deaths) {
+    const result = await kernel.runCode(code);
+    assert.equal(result.exitCode, -1, code);
+    assert.equal(result.signal, signal, code);
+    assert.equal(result.fault.type, 'killed', code);
+    assert.match(result.fault.message, /rollback\(\)/, code);
+    assert.equal(kernel.isAlive, false);
+    await assert.rejects(kernel.runCode('1'), {
+      code: 'ERR_SANDBOX_KERNEL_DEAD',
+      message: /rollback\(\)/,
+    });
+    const before = performance.now();
+    await kernel.rollback(id);
+    t.diagnostic(
+      `${code}: back in ${(performance.now() - before).toFixed(1)} ms`,
+    );
+    assert.equal(kernel.isAlive, true);
+    assert.equal(await resultOf(kernel, 'x + 1'), '42', code);
+  }
+  const stuck = await kernel.runCode(swallow, { timeoutS: 0.3 });
+  assert.equal(stuck.fault.type, 'timeout');
+  assert.equal(stuck.exitCode, 137);
+  await kernel.rollback(id);
+  assert.equal(await resultOf(kernel, 'x + 1'), '42');
+});
+
+test('a crash in the middle of a result leaves nothing behind in the channel', async (t) => {
+  if (!hasCtypes(t)) return;
+  const kernel = await (await open(t)).kernel();
+  const id = await kernel.checkpoint();
+  // More than the pipe holds: the thread kills while it is written.
+  const result = await kernel.runCode(
+    'import os, threading\n' +
+      'threading.Timer(0.05, os.kill, (os.getpid(), 9)).start()\n' +
+      "while True: display('x' * 5000000)",
+  );
+  assert.equal(result.exitCode, -1);
+  assert.equal(result.signal, 'SIGKILL');
+  await kernel.rollback(id);
+  assert.equal(await resultOf(kernel, '6 * 7'), '42');
+});
+
+test("a kernel with checkpoint: 'each' loses a cell that crashes, and nothing else", async (t) => {
+  if (!hasCtypes(t)) return;
+  const kernel = await (await open(t)).kernel({ checkpoint: 'each' });
+  await kernel.runCode('x = 1');
+  await kernel.runCode('x += 1');
+  for (const code of [
+    "x = 'lost'; import os; os._exit(1)",
+    `x = 3\n${swallow}`,
+  ]) {
+    const cells = [
+      kernel.runCode(code, { timeoutS: 1 }),
+      kernel.runCode('x += 1; x'),
+      kernel.runCode('x -= 1; x'),
+    ];
+    const [crashed, next, last] = await Promise.all(cells);
+    assert.match(crashed.fault.message, /that of before this cell again$/);
+    assert.equal(next.results[0].text, '3');
+    assert.equal(last.results[0].text, '2');
+  }
+  const interrupted = await kernel.runCode('x = 5\nwhile True: pass', {
+    timeoutS: 0.3,
+  });
+  assert.match(interrupted.fault.message, /its state are kept$/);
+  assert.equal(await resultOf(kernel, 'x'), '5');
+});
+
+test('there are 16 checkpoints, and what is none is refused', async (t) => {
+  if (!hasCtypes(t)) return;
+  const kernel = await (await open(t)).kernel();
+  const ids = [];
+  for (let number = 0; number < 18; number++) {
+    await kernel.runCode(`x = ${number}`);
+    ids.push(await kernel.checkpoint());
+  }
+  const gone = {
+    code: 'ERR_SANDBOX_CHECKPOINT',
+    message: /no such checkpoint/,
+  };
+  await assert.rejects(kernel.rollback(ids[0]), gone);
+  await assert.rejects(kernel.rollback(ids[1]), gone);
+  await assert.rejects(kernel.rollback(12345), gone);
+  for (const wrong of [undefined, null, '1', 0, -1, 1.5, {}]) {
+    await assert.rejects(kernel.rollback(wrong), {
+      code: 'ERR_SANDBOX_INVALID_OPTION',
+      option: 'id',
+    });
+  }
+  // None of that cost the state.
+  assert.equal(await resultOf(kernel, 'x'), '17');
+  await kernel.rollback(ids[2]);
+  assert.equal(await resultOf(kernel, 'x'), '2');
+  const count =
+    "import os\nsum(open('/proc/%s/comm' % p).read().startswith('python') for p in os.listdir('/proc') if p.isdigit())";
+  assert.equal(await resultOf(kernel, count), '18');
+  await kernel.restart();
+  await assert.rejects(kernel.rollback(ids[2]), gone);
+});
+
+test('a checkpoint that finds no room is refused, and the state stays', async (t) => {
+  if (!hasCtypes(t)) return;
+  const kernel = await (await open(t)).kernel({ pids: 6 });
+  await kernel.runCode('x = 41');
+  await assert.rejects(
+    async () => {
+      for (;;) await kernel.checkpoint();
+    },
+    { code: 'ERR_SANDBOX_CHECKPOINT', message: /no room/ },
+  );
+  assert.equal(await resultOf(kernel, 'x + 1'), '42');
+});
+
+test('a process that waits for its children does not meet a copy', async (t) => {
+  if (!hasCtypes(t)) return;
+  const kernel = await (await open(t)).kernel();
+  await kernel.checkpoint();
+  const result = await kernel.runCode('import os\nos.wait()', { timeoutS: 5 });
+  assert.equal(result.error.name, 'ChildProcessError');
+});
+
+test('checkpoints of node and bash are refused by name', async (t) => {
+  const sandbox = await open(t);
+  for (const language of ['node', 'bash']) {
+    const kernel = await sandbox.kernel({ language });
+    const refused = {
+      code: 'ERR_SANDBOX_CHECKPOINT',
+      message: new RegExp(`kernel of ${language} has no checkpoints`),
+    };
+    await assert.rejects(kernel.checkpoint(), refused);
+    await assert.rejects(kernel.rollback(1), refused);
+    await assert.rejects(sandbox.kernel({ language, checkpoint: 'each' }), {
+      code: 'ERR_SANDBOX_INVALID_OPTION',
+      option: 'checkpoint',
+    });
+  }
+});
