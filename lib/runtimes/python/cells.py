@@ -5,14 +5,14 @@ import builtins
 import sys
 from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from _frozen_importlib import BuiltinImporter
-from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
+from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask
 from _thread import get_ident
 from os import getpid
 from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 
 import sources
 import streams
-from channel import CELL, DONE, Channel, to_json
+from channel import CELL, DONE, SIGNALS, Channel, to_json
 from imports import after_import
 
 # The bits of `from __future__` statements in a code object's flags. They mean
@@ -186,7 +186,7 @@ class Runner:
             failure = undrawn
         # From here on no signal handler of the code may cut in: the cell would
         # get no answer, or two.
-        signals = pthread_sigmask(SIG_BLOCK, valid_signals())
+        signals = pthread_sigmask(SIG_BLOCK, SIGNALS)
         exit_code = self.answer(failure, name)
         late = attempt(pthread_sigmask, SIG_SETMASK, signals)
         if late is not None:
@@ -205,6 +205,8 @@ class Runner:
     def restore(self):
         """Undo what the cell before took from everybody (KRN-14)."""
         for namespace, values in self.essentials:
+            if values.keys() <= namespace.keys():
+                continue
             for name, value in values.items():
                 namespace.setdefault(name, value)
         for name, value in self.importing.items():
@@ -246,15 +248,23 @@ class Runner:
 
     def compile_parts(self, source, name):
         flags = self.futures | PyCF_ALLOW_TOP_LEVEL_AWAIT
+        if may_be_expression(source):
+            try:
+                return [compile(source, name, "eval", flags, True)]
+            except SyntaxError:
+                # Or a statement, or wrong: what follows knows.
+                pass
         tree = compile(source, name, "exec", flags | PyCF_ONLY_AST, True)
         last = tree.body[-1] if tree.body else None
         if not isinstance(last, Expr) or ends_in_semicolon(source, last):
             return [compile(tree, name, "exec", flags, True)]
         tree.body.pop()
-        body = compile(tree, name, "exec", flags, True)
-        flags |= body.co_flags & FUTURES
+        codes = []
+        if tree.body:
+            codes = [compile(tree, name, "exec", flags, True)]
+            flags |= codes[0].co_flags & FUTURES
         value = compile(Expression(last.value), name, "eval", flags, True)
-        return [body, value]
+        return codes + [value]
 
     def complete(self, codes):
         """Run code that awaits; all of it sees the running event loop."""
@@ -320,6 +330,16 @@ def describe(failure, name):
         # Out of memory, most likely. The cell still gets its answer.
         return 1, {"name": type(failure).__name__, "message": "",
                    "traceback": "", "line": None}
+
+
+def may_be_expression(source):
+    """Tell whether it is worth trying, since that takes a third of the time.
+
+    Not with a backslash: the parser may warn of one, and would do it twice. And
+    an expression may be indented where a statement may not.
+    """
+    return ("\n" not in source and "\\" not in source
+            and source[:1] not in ("", " ", "\t", "\f"))
 
 
 def ends_in_semicolon(source, statement):

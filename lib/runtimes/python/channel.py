@@ -19,6 +19,10 @@ GONE = (EBADF, ECONNRESET, EINVAL, EISDIR)
 LOWEST_FD = 200
 
 
+# All that can be blocked.
+SIGNALS = frozenset(valid_signals())
+
+
 class ScannerSettings:
     """What json.JSONDecoder() would hand to its C scanner.
 
@@ -140,7 +144,7 @@ class Channel:
         # display() may be called by several threads, and a signal handler that
         # raises in the middle would leave half a frame behind.
         with self.lock:
-            old = pthread_sigmask(SIG_BLOCK, valid_signals())
+            old = pthread_sigmask(SIG_BLOCK, SIGNALS)
             try:
                 self.write_all(memoryview(frame))
             finally:

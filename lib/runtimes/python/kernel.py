@@ -30,8 +30,8 @@ import streams
 import sys
 from _signal import (SIG_BLOCK, SIG_SETMASK, SIGINT, SIGUSR1,
                      default_int_handler, getsignal, pthread_sigmask, signal,
-                     sigwait, valid_signals)
-from channel import CELL, COMMAND, DONE, tuck_away, to_json
+                     sigwait)
+from channel import CELL, COMMAND, DONE, SIGNALS, tuck_away, to_json
 from fcntl import ioctl
 from os import (_exit, close, fork, fstat, getpid, kill, pipe, read, setpgid,
                 waitpid, write)
@@ -79,7 +79,7 @@ class Kernel:
         """Fork the live one off; the parent stays as the supervisor."""
         requests = [tuck_away(fd) for fd in pipe()]
         replies = [tuck_away(fd) for fd in pipe()]
-        signals = pthread_sigmask(SIG_BLOCK, valid_signals())
+        signals = pthread_sigmask(SIG_BLOCK, SIGNALS)
         self.channel.is_shared = True
         try:
             pid = fork()
@@ -214,7 +214,7 @@ class Kernel:
         Returns once more, WOKEN, in the copy that is woken.
         """
         streams.flush()
-        signals = pthread_sigmask(SIG_BLOCK, valid_signals())
+        signals = pthread_sigmask(SIG_BLOCK, SIGNALS)
         self.channel.is_shared = True
         result = None
         try:
