@@ -28,6 +28,11 @@ METHODS = (
 )
 
 
+# These have no other form than their text; most results are one of them.
+PLAIN = frozenset((bool, bytes, complex, dict, float, frozenset, int, list, set,
+                   str, tuple))
+
+
 class Publisher:
     """Sends the results of one cell."""
 
@@ -78,6 +83,8 @@ def is_wanted(mime, include, exclude):
 
 def bundle_of(value, include, exclude):
     """All forms of a value: MIME type -> text or base64."""
+    if type(value) in PLAIN:
+        return {}
     if figures.is_figure(value):
         return encode_bundle({"image/png": figures.png_of(value)})
     if isinstance(value, type) or answers_everything(value):
