@@ -3,7 +3,12 @@
 
 const fs = require('node:fs');
 const { version } = require('../package.json');
-const { addonPath, buildFolder, launcherPath } = require('./paths.js');
+const {
+  addonPath,
+  buildFolder,
+  joinPath,
+  launcherPath,
+} = require('./paths.js');
 const { SandboxError, toSandboxError } = require('./errors.js');
 
 // Asked before anything is loaded: on other systems the addon does not exist,
@@ -53,6 +58,10 @@ function load(folder = buildFolder) {
   // Never made executable here: who took the permission away may have meant it.
   const launcherProblem = findLauncherProblem(launcher);
   if (launcherProblem) problems.push(`${launcher}: ${launcherProblem}`);
+  const library = joinPath(folder);
+  if (!fs.existsSync(library)) {
+    problems.push(`${library}: there is no such file`);
+  }
 
   if (problems.length > 0) {
     const lines = problems.map((problem) => `\n  ${problem}`).join('');

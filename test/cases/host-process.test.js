@@ -281,6 +281,7 @@ test('HST-23 two copies of the package work in one process', async (t) => {
     'lib',
     'build/Release/glovebox.node',
     'build/Release/launcher',
+    'build/Release/join.so',
   ]) {
     const target = path.join(folder, name);
     fs.mkdirSync(path.dirname(target), { recursive: true });

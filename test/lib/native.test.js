@@ -39,7 +39,7 @@ function loadError() {
 describe('loading', () => {
   test('without a build lists each path and the remedy', () => {
     const { message } = loadError();
-    for (const name of ['glovebox.node', 'launcher']) {
+    for (const name of ['glovebox.node', 'launcher', 'join.so']) {
       const line = `${path.join(folder, name)}: there is no such file`;
       assert.ok(message.includes(line), message);
     }
@@ -71,6 +71,7 @@ describe('loading', () => {
   test('refuses a build of another version', () => {
     const addon = write('glovebox.node', '', 0o644);
     write('launcher', 'x', 0o755);
+    write('join.so', '', 0o644);
     const fake = (exports) => {
       require.cache[addon] = {
         id: addon,
