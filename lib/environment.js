@@ -39,6 +39,10 @@ function variablesOf(environment, callEnv) {
 const readAtStart =
   /^(?:HOME|LANG|LANGUAGE|TZ|TZDIR|NO_COLOR|FORCE_COLOR|(?:PYTHON|LC_|LD_|GLIBC_|MALLOC_|GCONV_|LOCPATH|NODE_|UV_|ICU_|SSL_|OPENSSL_).*)=/;
 
+// The kernel refuses to start a program with too many, which code would learn
+// from its children only if they could come late.
+const maxLateLength = 32 * 1024;
+
 /** What it is started with. */
 const standbyVariables = Object.entries(baseEnvironment([])).map(
   ([name, value]) => `${name}=${value}`,
@@ -51,7 +55,12 @@ const standbyVariables = Object.entries(baseEnvironment([])).map(
 function canComeLate(variables, started = standbyVariables) {
   const differs = (list, others) =>
     list.some((one) => readAtStart.test(one) && !others.includes(one));
-  return !differs(variables, started) && !differs(started, variables);
+  const length = variables.reduce((sum, one) => sum + one.length, 0);
+  return (
+    length <= maxLateLength &&
+    !differs(variables, started) &&
+    !differs(started, variables)
+  );
 }
 
 module.exports = { canComeLate, environmentOf, standbyVariables, variablesOf };
