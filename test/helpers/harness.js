@@ -33,6 +33,8 @@ const soak = process.env.GLOVEBOX_SOAK === '1';
 const timeScale = Number(process.env.GLOVEBOX_TIME_SCALE ?? 1);
 /** What CI could have run must not be skipped there. */
 const mustRun = process.env.GLOVEBOX_MUST_RUN === '1';
+/** The same tests again, each call with an interpreter that is started for it. */
+const isColdPass = process.env.GLOVEBOX_TEST_WARM === '0';
 
 // ---- Canary ----------------------------------------------------------------
 
@@ -65,12 +67,53 @@ function watchOutput(result) {
   return result;
 }
 
+/** Whether a python waits in a ready box for a call of this process. */
+function hasReadyPython() {
+  return descendants()
+    .filter(({ name }) => name === 'glovebox-ready')
+    .some(({ pid }) => readCommand(pid).includes('driver.py'));
+}
+
+function readCommand(pid) {
+  try {
+    return fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1');
+  } catch {
+    return ''; // It ended meanwhile.
+  }
+}
+
+// Calls of python are warm from about then on: most tests share a root.
+let wasPythonReady = false;
+async function awaitReadyPython() {
+  if (wasPythonReady) return;
+  wasPythonReady = true; // or never will be
+  const end = Date.now() + 5000 * timeScale;
+  while (!hasReadyPython() && Date.now() < end) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/**
+ * Waits until python code in `sandbox` runs in an interpreter that was there
+ * before its call: its command says so.
+ */
+async function eventuallyWarm(sandbox) {
+  const code = 'print(open("/proc/self/cmdline").read())';
+  await eventually(
+    async () => (await sandbox.runCode(code)).stdout.includes('join.so'),
+    'calls do not become warm',
+    15000,
+  );
+}
+
 /**
  * An open Sandbox that is closed when test `t` ends. Every result that comes
  * from it is searched for the canary's secret.
  */
 async function open(t, options) {
-  const sandbox = new glovebox.Sandbox(options);
+  const sandbox = new glovebox.Sandbox(
+    isColdPass ? { warm: false, ...options } : options,
+  );
   for (const method of ['run', 'runCode']) {
     const original = sandbox[method].bind(sandbox);
     sandbox[method] = async (...args) => watchOutput(await original(...args));
@@ -91,6 +134,7 @@ async function open(t, options) {
   };
   await sandbox.open();
   t.after(() => sandbox.close());
+  if (!isColdPass && options?.warm !== false) await awaitReadyPython();
   return sandbox;
 }
 
@@ -384,8 +428,10 @@ module.exports = {
   descendants,
   eventually,
   eventuallyGone,
+  eventuallyWarm,
   glovebox,
   hasCgroups,
+  isColdPass,
   isRoot,
   leaves,
   mustRun,

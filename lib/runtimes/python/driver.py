@@ -52,7 +52,8 @@ load = load_loader()
 serve = load("cells").serve
 
 if __name__ == "__main__":
+    end = sys.exit
     if sys.argv[1:]:
         getattr(load("waiting"), sys.argv[1])(*sys.argv[2:])
-        serve(3, 4, load("ending").end)
-    serve(3, 4, sys.exit)
+        end = load("ending").end
+    serve(3, 4, end)

@@ -3,29 +3,69 @@
 
 Python's own end takes all modules apart, one by one, with the interpreter they
 live in. That is most of what such a call would take, and all of it is memory
-that the kernel takes back anyway. So here is done what code can see of it:
-threads are waited for, exit handlers run, buffers are emptied, the code's
-objects are finalized, and then the C library's exit() does the same for C.
+that the kernel takes back anyway. So here is done what code can see of it, in
+the same order: threads are waited for, exit handlers run, buffers are emptied,
+the code's objects are finalized, and then the C library's exit() does the same
+for C.
 """
 
-import atexit
-import gc
+import builtins
 import sys
+from _signal import SIG_DFL, getsignal, signal, valid_signals
+from _weakref import ref
+from atexit import _run_exitfuncs as run_exit_handlers
+from gc import callbacks, collect, freeze, get_objects, isenabled
 from os import _exit
 
-before = frozenset()
+# What Python sets to None before the first module goes.
+DELETED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache",
+           "meta_path", "__interactivehook__")
+LAST = "last_exc", "last_type", "last_value", "last_traceback"
+kept = []
+
+# In Python's own end there is no frame of Python's, and that is what warnings
+# about the code's objects then say of their place.
+LET_GO = compile("gone.clear(); collect()", "sys", "exec")
+
+STREAMS = [(name, "__%s__" % name) for name in ("stdin", "stdout", "stderr")]
+
+# A name that is no code's.
+MARK = "<glovebox mark>"
+
+
+class Unraisable:
+    def __del__(self):
+        raise Exception
 
 
 def prepare():
-    """Remember what is not the code's."""
-    global before, leave
-    before = frozenset(sys.modules)
+    """To be called before there is a main module for the code."""
+    global leave, unraisable_type
     import ctypes
     # With the lock of the interpreter held, so that no thread goes on.
     leave = ctypes.pythonapi.exit
+    unraisable_type = find_unraisable_type()
     # What is there now is garbage to nobody, and need not be looked through.
-    gc.collect()
-    gc.freeze()
+    collect()
+    freeze()
+
+
+def remember():
+    """What is there now is not the code's."""
+    global before, last_before, shared
+    before = frozenset(sys.modules)
+    last_before = list(sys.modules)[-1]
+    # What code may put its objects into.
+    shared = [(vars(module), dict(vars(module))) for module in (sys, builtins)]
+
+
+def find_unraisable_type():
+    """What the hook takes, for which Python has no name."""
+    found = []
+    sys.unraisablehook = lambda unraisable: found.append(type(unraisable))
+    Unraisable()
+    sys.unraisablehook = sys.__unraisablehook__
+    return found[0]
 
 
 def end(exit_code):
@@ -39,60 +79,137 @@ def end(exit_code):
 
 def wind_up(exit_code):
     threading = sys.modules.get("threading")
-    if threading is not None:
-        ignore_failure(getattr(threading, "_shutdown", None))
-    ignore_failure(atexit._run_exitfuncs)
-    if not flush():
+    shutdown = getattr(threading, "_shutdown", None)
+    if shutdown is not None:
+        try_to(shutdown, threading)
+    try:
+        run_exit_handlers()
+    except BaseException:
+        pass  # It has told of it.
+    if not flush(True):
         exit_code = 120
-    ignore_failure(finalize)
-    if not flush():
+    try_to(finalize, None)
+    if not flush(False):
         exit_code = 120
     return exit_code
 
 
 def finalize():
     """Let go of the code's modules, the main one first."""
-    main = sys.modules.pop("__main__", None)
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-    if main is not None:
-        vars(main).clear()
-    gc.collect()
+    has_more = any(len(names) != len(values) for names, values in shared)
+    if isenabled():
+        collect()
+    clear_sys()
+    callbacks.clear()
+    gone = take_modules(sys.modules)
+    left = mark(gone.get("__main__"))
+    exec(LET_GO, {"__name__": "sys", "__builtins__": builtins, "gone": gone,
+                  "collect": collect})
+    if has_more or left() is not None:
+        # What else can hold the code's objects.
+        for names, values in shared:
+            clear_changed(names, values)
+        reset_signals()
+        collect()
+        if left() is not None:
+            clear_marked()
 
 
-def flush():
+def clear_sys():
+    names = vars(sys)
+    for name in DELETED:
+        if name in names:
+            # To free what was there before the call would copy its memory.
+            kept.append(names[name])
+            names[name] = None
+    for name in LAST:
+        if name in names:
+            names[name] = None
+    for name, original in STREAMS:
+        names[name] = names.get(original)
+
+
+def take_modules(modules):
+    """The code's, the main one first."""
+    gone = []
+    # Not by looking at all of them, for the same reason: new ones come last.
+    for name in reversed(modules):
+        if name == last_before:
+            break
+        gone.append(name)
+    gone.append("__main__")
+    return {name: modules.pop(name) for name in reversed(gone)
+            if name in modules and (name not in before or name == "__main__")}
+
+
+class Mark:
+    pass
+
+
+def mark(module):
+    """A weak reference to a module's names, which have none of their own."""
+    mark = Mark()
+    names = getattr(module, "__dict__", None)
+    if type(names) is dict:
+        names[MARK] = mark
+    return ref(mark)
+
+
+def clear_changed(names, values):
+    for name in list(names):
+        if names[name] is not values.get(name) and (
+                name.strip("_") not in dict(STREAMS)):
+            names[name] = None
+
+
+def reset_signals():
+    for number in valid_signals():
+        if callable(getsignal(number)):
+            signal(number, SIG_DFL)
+
+
+def clear_marked():
+    """As Python clears a module: what begins with "_" first."""
+    for found in get_objects():
+        if type(found) is dict and MARK in found:
+            for is_first in True, False:
+                for name in list(found):
+                    if name is not MARK and name != "__builtins__" and (
+                            name[:1] == "_" != name[1:2]) is is_first:
+                        found[name] = None
+
+
+def flush(may_tell):
     done = True
-    for name in ("stdout", "stderr"):
+    for name in "stdout", "stderr":
         stream = getattr(sys, name, None)
         try:
             if stream is not None and not stream.closed:
                 stream.flush()
         except BaseException as error:
-            # Python's exit code says so of stdout only.
-            done = done and name != "stdout"
-            tell(error, stream)
+            done = False
+            # There is no place to tell of the other.
+            if may_tell and name == "stdout":
+                if sys.version_info >= (3, 13):
+                    tell(error, None, "Exception ignored on flushing sys.stdout")
+                else:
+                    tell(error, stream)
     return done
 
 
-def ignore_failure(function):
-    if function is None:
-        return
+def try_to(function, origin):
     try:
         function()
     except BaseException as error:
-        tell(error, function)
+        tell(error, origin)
 
 
-class Unraisable:
-    def __init__(self, error, origin):
-        self.exc_type, self.exc_value = type(error), error
-        self.exc_traceback, self.err_msg = error.__traceback__, None
-        self.object = origin
-
-
-def tell(error, origin):
+def tell(error, origin, message=None):
+    # Without our own frame, which is the outermost.
+    traceback = error.__traceback__.tb_next
+    values = type(error), error, traceback, message, origin
     try:
-        sys.unraisablehook(Unraisable(error, origin))
+        sys.unraisablehook(unraisable_type(values))
     except BaseException:
         # There is no stderr any more.
         pass

@@ -10,9 +10,30 @@ of which the interpreter has to know.
 import os
 import sys
 
+# Of the command that is not that of a cold call.
+OWN_WORDS = len(sys.argv) - 1
+
+
+def forget(known):
+    """Have the code find none of the modules that only the driver needs.
+
+    It may have a struct.py of its own. Those that are no files stay: nobody can
+    have others.
+    """
+    for name in set(sys.modules) - known:
+        file = getattr(sys.modules[name], "__file__", None)
+        if isinstance(file, str) and file.endswith(".py"):
+            del sys.modules[name]
+
+
+known = set(sys.modules)
+
+import ctypes
 import cells
 import ending
 import preloading
+
+forget(known)
 
 # What most cells need, so that no cell waits for it.
 LOADED_BEFORE = ("failures", "results", "sources")
@@ -23,9 +44,7 @@ PRELOAD_S = 60
 
 def standby(path):
     """In a ready box: wait for the call and become its payload."""
-    library = load(path)
-    ending.prepare()
-    take(library)
+    take(load(path))
 
 
 def zygote(path, *modules):
@@ -34,8 +53,6 @@ def zygote(path, *modules):
         # Before there is a __main__ whose folder is the workspace.
         preload(path, modules)
     library = load(path)
-    ending.prepare()
-    import ctypes
     interpreter = ctypes.pythonapi
     # With its lock held: no thread of it may run.
     serve = ctypes.PyDLL(path).gbx_zygote_serve
@@ -56,7 +73,6 @@ def zygote(path, *modules):
 
 
 def preload(path, modules):
-    import ctypes
     try:
         preloading.preload(modules, PRELOAD_S)
     except BaseException as error:
@@ -67,18 +83,19 @@ def preload(path, modules):
 
 
 def load(path):
-    import ctypes
+    known = set(sys.modules)
     for name in LOADED_BEFORE:
         __import__(name)
+    ending.prepare()
     cells.prepare()
+    forget(known)
+    ending.remember()
     library = ctypes.CDLL(path)
     library.gbx_take.restype = ctypes.c_long
     return library
 
 
 def take(library):
-    import ctypes
-
     class Take(ctypes.Structure):
         _fields_ = [("blob", ctypes.c_uint64), ("size", ctypes.c_uint64)]
 
@@ -86,6 +103,8 @@ def take(library):
     if library.gbx_take(ctypes.byref(taken)) < 0 or taken.size == 0:
         os._exit(127)
     take_environment(ctypes.string_at(taken.blob, taken.size))
+    if hasattr(sys, "orig_argv"):
+        del sys.orig_argv[-OWN_WORDS:]
 
 
 def take_environment(blob):
