@@ -5,7 +5,8 @@
 // an unprivileged user: the two get their boxes and limits in different ways.
 //   npm test -- [FILE...] [--test-name-pattern=PATTERN...]
 //
-// Tests learn of the pass from GLOVEBOX_TEST_PASS: "root" or "user".
+// Tests learn of the pass from GLOVEBOX_TEST_PASS: "root" or "user", and from
+// GLOVEBOX_TEST_WARM=0 that no interpreter is to wait for its call.
 
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
@@ -50,6 +51,20 @@ const rootPassOnly = [
   'test/types/',
 ];
 
+// Run once more with interpreters that are started for each call (`warm:
+// false`), as they are wherever none can wait.
+const coldFiles = [
+  'test/cases/environment.test.js',
+  'test/cases/per-call.test.js',
+  'test/cases/results.test.js',
+  'test/cases/stdin.test.js',
+  'test/hostile/arguments.test.js',
+  'test/hostile/descriptors.test.js',
+  'test/hostile/inherited.test.js',
+  'test/hostile/namespaces.test.js',
+  'test/hostile/syscalls.test.js',
+];
+
 function findTestFiles() {
   return fs
     .readdirSync(path.join(root, 'test'), { recursive: true })
@@ -87,7 +102,19 @@ function runAsCurrentUser(choice) {
   const isRoot = process.getuid() === 0;
   printHeading(`tests as ${isRoot ? 'root' : 'a plain user'}`);
   const env = { ...process.env, GLOVEBOX_TEST_PASS: isRoot ? 'root' : 'user' };
-  return run(testCommand(process.execPath, choice), { cwd: root, env });
+  return runWarmAndCold([], process.execPath, choice, { cwd: root, env });
+}
+
+function runWarmAndCold(prefix, node, choice, options) {
+  const statuses = [run([...prefix, ...testCommand(node, choice)], options)];
+  const files = choice.files.filter((file) => coldFiles.includes(file));
+  if (files.length > 0) {
+    printHeading('the same with warm: false');
+    const env = { ...options.env, GLOVEBOX_TEST_WARM: '0' };
+    const command = testCommand(node, { ...choice, files });
+    statuses.push(run([...prefix, ...command], { ...options, env }));
+  }
+  return Math.max(...statuses);
 }
 
 function runAsPlainUser({ files: allFiles, options }) {
@@ -103,8 +130,12 @@ function runAsPlainUser({ files: allFiles, options }) {
   try {
     const env = preparePlainUser(copy);
     const node = findNodeFor(copy, env);
-    const command = testCommand(node, { files, options });
-    return run([...becomePlainUser, ...command], { cwd: copy, env });
+    return runWarmAndCold(
+      becomePlainUser,
+      node,
+      { files, options },
+      { cwd: copy, env },
+    );
   } finally {
     fs.rmSync(copy, { recursive: true, force: true });
   }

@@ -41,16 +41,29 @@ async function whileRunning(call, look) {
   }
 }
 
-/** Inits of this process' boxes, each with the processes that are in its box. */
+/**
+ * Boxes of this process, each with its init and what else is in it: what an
+ * interpreter outside has forked into a box is no child of its init.
+ */
 function boxes() {
-  const all = descendants();
-  const childrenOf = (pid) => all.filter(({ ppid }) => ppid === pid);
-  const below = (pid) =>
-    childrenOf(pid).flatMap((child) => [child, ...below(child.pid)]);
-  return childrenOf(process.pid)
-    .flatMap((keeper) => childrenOf(keeper.pid))
-    .flatMap((launcher) => childrenOf(launcher.pid))
-    .map((init) => ({ init, inside: below(init.pid) }));
+  const found = new Map();
+  for (const one of descendants()) {
+    try {
+      const space = fs.readlinkSync(`/proc/${one.pid}/ns/pid`);
+      const status = fs.readFileSync(`/proc/${one.pid}/status`, 'utf8');
+      const inner = /^NSpid:(.*)$/m.exec(status)[1].trim().split('\t');
+      const box = found.get(space) ?? { inside: [] };
+      found.set(space, box);
+      box.depth = inner.length;
+      if (inner.at(-1) === '1') box.init = one;
+      else box.inside.push(one);
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  // The launcher is an init as well, of the pid namespace around all of them.
+  const deepest = Math.max(...[...found.values()].map(({ depth }) => depth));
+  return [...found.values()].filter(({ depth }) => depth === deepest);
 }
 
 // ---- PRC-01, PRC-02, PRC-16 ------------------------------------------------
