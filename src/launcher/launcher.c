@@ -386,7 +386,7 @@ static bool spare_box_suits(const struct box* box,
                             const struct gbx_msg_run* run) {
   const uint32_t own = GBX_RUN_COLD | GBX_RUN_PTY | GBX_RUN_TRACE;
   if ((run->flags & own) != 0 || box->run != NULL || box->reaped ||
-      box->end.err.code != GBX_OK || box->root != run->root ||
+      box->dismissed || box->end.err.code != GBX_OK || box->root != run->root ||
       (box->leaf != 0) != wants_leaf(run))
     return false;
   return box->leaf != 0 ||
@@ -481,6 +481,8 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
                          struct gbx_fds* fds) {
   struct gbx_err err = {0};
   int next = 0;
+  /* It said so before it was killed: its run gets another. */
+  if (box->dismissed) return;
   if (launcher.notify) {
     box->listener_fd = gbx_fds_steal(fds, next++);
     int result = box->listener_fd < 0
@@ -618,8 +620,10 @@ static bool end_zygote(const siginfo_t* info) {
   unwatch(root->zygote.socket_fd);
   zygote_end(&root->zygote);
   for (struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->root == root->id && box->by_zygote && box->state == BOX_MAKING)
+    if (box->root == root->id && box->by_zygote && box->state == BOX_MAKING) {
+      box->dismissed = true; /* or one end would count as many */
       box_kill(box);
+    }
   struct gbx_err err = root->zygote.err; /* the root may go with the answer */
   answer_root(root, &err);
   return true;
@@ -666,7 +670,8 @@ static void finish_box(struct box* box) {
                    "ended in its set-up");
   struct root* root = find_root(box->root);
   /* One that ended without a run would do so again, and again. */
-  if (root != NULL && box->by_zygote && box->state == BOX_MAKING)
+  if (root != NULL && box->by_zygote && box->state == BOX_MAKING &&
+      !box->dismissed)
     root->zygote.failures++;
   else if (root != NULL && !box->dismissed)
     stock_ended(&root->stock[box->runtime], failed || box->run == NULL);
