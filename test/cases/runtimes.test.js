@@ -373,8 +373,7 @@ test('interpreters that no sandbox uses any more keep no ready boxes', async () 
     assert.equal(result.stdout, `${bash}\n`);
   }
   // Keeper and launcher, and for each of the last four roots a zygote and six
-  // boxes of an
-  // init and a payload that waits.
+  // boxes of an init and a payload that waits.
   await eventually(
     () => descendants().length <= 2 + 4 * (3 * 2 * 2 + 1),
     () => `${descendants().length} processes`,

@@ -78,20 +78,31 @@ def end(exit_code):
 
 
 def wind_up(exit_code):
-    threading = sys.modules.get("threading")
-    shutdown = getattr(threading, "_shutdown", None)
-    if shutdown is not None:
-        try_to(shutdown, threading)
+    if "threading" in sys.modules:
+        end_threads(sys.modules["threading"])
     try:
         run_exit_handlers()
     except BaseException:
         pass  # It has told of it.
     if not flush(True):
         exit_code = 120
-    try_to(finalize, None)
+    try_to(finalize)
     if not flush(False):
         exit_code = 120
     return exit_code
+
+
+def end_threads(threading):
+    if sys.version_info >= (3, 13):
+        details = None, "Exception ignored on threading shutdown"
+    else:
+        details = threading,
+    try:
+        shutdown = threading._shutdown
+    except AttributeError as error:
+        tell(error, *details)
+    else:
+        try_to(shutdown, *details)
 
 
 def finalize():
@@ -197,14 +208,14 @@ def flush(may_tell):
     return done
 
 
-def try_to(function, origin):
+def try_to(function, *details):
     try:
         function()
     except BaseException as error:
-        tell(error, origin)
+        tell(error, *details)
 
 
-def tell(error, origin, message=None):
+def tell(error, origin=None, message=None):
     # Without our own frame, which is the outermost.
     traceback = error.__traceback__.tb_next
     values = type(error), error, traceback, message, origin

@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Interpreters that wait: nothing of a call is there in the next one, a payload
+// that was forked is as confined as one that was executed, and the zygote can
+// neither be reached nor missed.
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { spawnSync } = require('node:child_process');
+const {
+  busyDescendants,
+  descendants,
+  eventually,
+  eventuallyWarm,
+  open,
+  processes,
+  soak,
+  test,
+  timeScale,
+} = require('../helpers/harness.js');
+const { ask, assertBlocked, assertFinished } = require('./attack.js');
+
+const readProgram = (name) =>
+  fs.readFileSync(path.join(__dirname, 'programs', name), 'utf8');
+
+const isWarm = `'join.so' in open('/proc/self/cmdline').read()`;
+
+async function openWarm(t, options) {
+  const sandbox = await open(t, options);
+  await eventuallyWarm(sandbox);
+  return sandbox;
+}
+
+const zygotes = () =>
+  descendants().filter(({ name }) => name === 'glovebox-zygote');
+
+function kill(pid) {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended meanwhile.
+  }
+}
+
+/** The only one: what it forks has its name too, but not for long. */
+async function theZygote() {
+  let found = [];
+  await eventually(async () => {
+    const before = zygotes().map(({ pid }) => pid);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    found = zygotes().filter(({ pid }) => before.includes(pid));
+    return found.length === 1;
+  }, 'there is not one zygote');
+  return found[0];
+}
+
+// ---- Nothing is left ----------------------------------------------------------
+
+// Whatever a process may change, of itself and of its box.
+const pollute = `
+import builtins, ctypes, gc, json, locale, os, random, resource, signal, socket
+import subprocess, sys, threading, time, types
+assert ${isWarm}
+libc = ctypes.CDLL(None)
+def attempt(function, *arguments):
+    try: function(*arguments)
+    except Exception: pass
+for folder in '/tmp', '/home/user', '/dev/shm', '/run', '/':
+    attempt(lambda: open(folder + '/left', 'w').write('left'))
+libc.shmget(1234, 4096, 0o1666), libc.semget(1234, 1, 0o1666), libc.msgget(1234, 0o1666)
+left = socket.socket(socket.AF_UNIX); left.bind('\\0left'); left.listen()
+tcp = socket.socket(); tcp.bind(('127.0.0.1', 4321)); tcp.listen()
+if os.fork() == 0:
+    os.setsid()
+    for number in range(1, 32): attempt(signal.signal, number, signal.SIG_IGN)
+    if os.fork() == 0: time.sleep(1000)
+    os._exit(0)
+os.environ['LEFT'] = 'left'
+builtins.print = builtins.left = os.getcwd = os.listdir = len
+json.dumps = lambda *ignored: 'left'
+sys.modules['left'] = types.ModuleType('left')
+sys.path.append('/left'); sys.argv.append('left')
+os.open('/etc', os.O_RDONLY); os.dup2(1, 77)
+os.umask(0o777); os.chdir('/tmp')
+for number in range(1, 32):
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))
+signal.setitimer(signal.ITIMER_REAL, 1000)
+for name in 'NOFILE', 'NPROC', 'FSIZE', 'STACK', 'CORE', 'AS':
+    attempt(resource.setrlimit, getattr(resource, 'RLIMIT_' + name), (1 << 30, 1 << 30))
+attempt(resource.setrlimit, resource.RLIMIT_NOFILE, (100, 100))
+os.environ['TZ'] = 'EST5'; time.tzset(); locale.setlocale(locale.LC_ALL, 'C')
+random.seed(1); gc.disable(); sys.setrecursionlimit(77); sys.setswitchinterval(1)
+libc.prctl(15, b'left'), libc.prctl(4, 0), libc.prctl(36, 1), libc.prctl(41, 1)
+libc.prctl(29, 77777), libc.prctl(1, 9)
+attempt(os.nice, 5); attempt(os.sched_setaffinity, 0, [0])
+for name, value in ('oom_score_adj', '1000'), ('coredump_filter', '0'), ('comm', 'left'):
+    attempt(lambda: open('/proc/self/' + name, 'w').write(value))
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+libc.mlock(ctypes.create_string_buffer(4096), 4096)
+sys.settrace(lambda *ignored: None); sys.excepthook = sys.unraisablehook = None
+os.write(1, b'polluted')`;
+
+const look = `
+import builtins, gc, hashlib, random, sys
+assert ${isWarm}
+${readProgram('itself.py').replace('print(json.dumps(seen))', '')}
+seen['environ'] = dict(os.environ)
+seen['builtins'] = sorted(vars(builtins))
+seen['modules'] = sorted(sys.modules)
+seen['library'] = [str(os.getcwd.__name__), str(os.listdir.__name__), json.dumps.__name__]
+seen['interpreter'] = [gc.isenabled(), sys.getrecursionlimit(), sys.getswitchinterval(),
+                       sys.path, sys.argv, sys.gettrace() is None, time.tzname]
+seen['state of chance'] = random.getstate() == random.Random(1).getstate()
+import socket
+for address in '\\0left', ('127.0.0.1', 4321):
+    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+    seen[repr(address)] = socket.socket(family).connect_ex(address)
+print(json.dumps(seen, default=str))`;
+
+test('a warm call finds nothing of the one before it, again and again', {
+  timeout: (soak ? 600 : 120) * 1000 * timeScale,
+}, async (t) => {
+  const sandbox = await openWarm(t);
+  const state = async () => {
+    const result = await sandbox.runCode(look);
+    assertFinished(result);
+    return JSON.parse(result.stdout);
+  };
+  const fresh = await state();
+  assert.equal(fresh.interpreter[0], true);
+  for (let round = 0; round < (soak ? 200 : 12); round++) {
+    const polluted = await sandbox.runCode(pollute);
+    assert.equal(polluted.stdout, 'polluted', polluted.stderr);
+    assert.deepEqual(await state(), fresh);
+    assert.deepEqual(await sandbox.listFiles(), []);
+  }
+  await eventually(
+    () => !processes().some(({ name }) => name === 'left'),
+    'its processes are left',
+  );
+});
+
+test('nothing of a ready box is there in the next, of argv and node', async (t) => {
+  const sandbox = await open(t);
+  const code = `
+const fs = require('fs');
+const { execFileSync } = require('child_process');
+const seen = [fs.readdirSync('/tmp'), fs.readdirSync('/dev/shm'), fs.readdirSync('/proc').filter((n) => n > 0 && n != process.pid).sort(),
+  globalThis.left, process.env.LEFT, Object.keys(require.cache).filter((n) => n.includes('left')),
+  Array.prototype.left, process.umask(), process.title];
+fs.writeFileSync('/tmp/left', ''); fs.writeFileSync('/dev/shm/left', '');
+globalThis.left = Array.prototype.left = process.env.LEFT = process.title = 'left'; process.umask(0o77);
+require('child_process').spawn('setsid', ['sleep', '1000'], { detached: true }).unref();
+console.log(JSON.stringify(seen)); process.reallyExit(0)`;
+  let first;
+  for (let round = 0; round < (soak ? 200 : 8); round++) {
+    const { stdout, stderr } = await sandbox.runCode(code, {
+      language: 'node',
+    });
+    first ??= stdout;
+    assert.match(stdout, /^\[\[\],\[\],/, stderr);
+    // Whether it was warm shows in what the process is called.
+    assert.equal(
+      stdout.replace(/"[^"]*"\]$/m, ''),
+      first.replace(/"[^"]*"\]$/m, ''),
+    );
+    const { stdout: listed } = await sandbox.runCode(
+      'ls /tmp /dev/shm /home/user | grep left; touch /tmp/left /home/user/left /dev/shm/left; (setsid sleep 1000 &) >/dev/null 2>&1; ls /proc | grep -c "^[0-9]"',
+      { language: 'bash' },
+    );
+    assert.ok(!listed.includes('left'), listed);
+  }
+});
+
+// Finds it without having it: the two halves never lie side by side.
+const search = `
+halves = [bytes.fromhex(half) for half in ('HALF1', 'HALF2')]
+found, looked = 0, 0
+for line in open('/proc/self/maps').read().splitlines():
+    area, rights = line.split()[:2]
+    first, last = (int(end, 16) for end in area.split('-'))
+    if rights[0] != 'r' or '[v' in line: continue
+    with open('/proc/self/mem', 'rb', 0) as memory:
+        for start in range(first, last, 1 << 20):
+            try:
+                memory.seek(start)
+                block = memory.read(min((1 << 20) + 64, last - start))
+            except (OSError, OverflowError, ValueError): continue
+            looked += len(block)
+            at = block.find(halves[0])
+            while at >= 0:
+                found += block[at + len(halves[0]):at + len(halves[0]) + len(halves[1])] == halves[1]
+                at = block.find(halves[0], at + 1)
+            del block
+print(found, looked > 1 << 20, ${isWarm})`;
+
+test('the memory of a warm call has nothing of the code, variables, stdin or output of one before it', async (t) => {
+  const sandbox = await openWarm(t);
+  for (const secret of ['env', 'code', 'stdin', 'file'].map(
+    (name) => `${name}-${'a0b1c2d3e4f5a6b7'.split('').reverse().join('')}-end`,
+  )) {
+    const halves = [secret.slice(0, 9), secret.slice(9)].map((half) =>
+      Buffer.from(half).toString('hex'),
+    );
+    const code = search.replace('HALF1', halves[0]).replace('HALF2', halves[1]);
+    const twin = await sandbox.runCode(
+      `import os, sys\nx = "${secret}"; y = sys.stdin.read()\nprint(x, y)\n${code}`,
+      { env: { SECRET: secret }, stdin: secret },
+    );
+    assertFinished(twin);
+    const [line] = twin.stdout.trim().split('\n').slice(-1);
+    assert.match(line, /^[1-9]\d* True True$/, 'the one before has it');
+    for (let i = 0; i < 3; i++) {
+      const result = await sandbox.runCode(code);
+      assertFinished(result);
+      assert.equal(result.stdout, '0 True True\n');
+    }
+  }
+});
+
+// ---- As confined as a cold one ---------------------------------------------------
+
+test('what a warm call is and may do is what a cold one is and may do', async (t) => {
+  const seen = {};
+  for (const warm of [false, true]) {
+    const sandbox = warm ? await openWarm(t) : await open(t, { warm });
+    seen[warm] = await sandbox
+      .runCode(readProgram('itself.py'))
+      .then((result) => {
+        assertFinished(result);
+        return JSON.parse(result.stdout);
+      });
+  }
+  assert.equal(seen.false['status Seccomp_filters'], '1');
+  // The zygote's own, below that of all payloads.
+  assert.equal(seen.true['status Seccomp_filters'], '2');
+  delete seen.false['status Seccomp_filters'];
+  delete seen.true['status Seccomp_filters'];
+  assert.deepEqual(seen.true, seen.false);
+});
+
+// Calls that never come back, or take what runs the others with them.
+const untried = `pause exit exit_group fork vfork clone clone3 rt_sigreturn poll
+select pselect6 ppoll epoll_wait epoll_pwait epoll_pwait2 nanosleep
+clock_nanosleep futex futex_waitv restart_syscall execve execveat kill tkill tgkill
+rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend rt_sigtimedwait pidfd_send_signal
+unshare close_range wait4 waitid`.split(/\s+/);
+
+test('SYS-01 each system call gets the same answer, warm and cold', {
+  skip: process.arch !== 'x64' && 'numbers are those of x86_64',
+  timeout: 240000 * timeScale,
+}, async (t) => {
+  const rows = fs
+    .readFileSync(
+      path.join(__dirname, '..', 'c', 'syscall-verdicts-x86_64.txt'),
+      'utf8',
+    )
+    .split('\n')
+    .filter((row) => /^\d/.test(row))
+    .map((row) => row.split(' '));
+  const tried = rows
+    .filter(
+      ([, name, verdict]) => verdict !== 'kill' && !untried.includes(name),
+    )
+    .map(([number]) => Number(number));
+  const code = `
+import signal
+answer = {}
+for number in ${JSON.stringify(tried)}:
+    for argument in 0, -1:
+        ours, its = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(2)
+            result = call(number, *[argument] * 6)
+            os.write(its, (result if isinstance(result, str) else '').encode())
+            os._exit(0)
+        os.close(its)
+        said = os.read(ours, 100).decode()
+        os.close(ours)
+        answer['%d %d' % (number, argument)] = said, os.waitpid(pid, 0)[1]
+`;
+  const [cold, warm] = [await open(t, { warm: false }), await openWarm(t)];
+  const [expected, actual] = await Promise.all(
+    [cold, warm].map((one) => ask(one, code, { timeoutS: 120 * timeScale })),
+  );
+  assert.ok(Object.keys(actual).length > 500);
+  assert.deepEqual(actual, expected);
+});
+
+test('SYS-03 a forbidden call is named, of a warm payload and of its children', async (t) => {
+  const sandbox = await openWarm(t);
+  for (const [name, code] of [
+    ['unshare', 'libc.unshare(0x10000000)'],
+    ['setns', 'libc.setns(0, 0)'],
+    ['mount', "libc.mount(b'a', b'/tmp', b'tmpfs', 0, None)"],
+  ]) {
+    for (const [who, before] of Object.entries({
+      itself: '',
+      'a child': 'if os.fork(): os.wait(); os._exit(7)',
+      'a grandchild in a session of its own':
+        'if os.fork(): time.sleep(10)\nos.setsid()\nif os.fork(): os._exit(0)',
+    })) {
+      const result = await sandbox.runCode(
+        `import ctypes, os, time\nlibc = ctypes.CDLL(None)\n${before}\n${code}\ntime.sleep(10)`,
+      );
+      assertBlocked(result, `${name} by ${who}`);
+      assert.equal(result.fault.syscall, name, who);
+    }
+  }
+});
+
+test('PRC-03 a sibling that a warm payload makes of itself is not taken for it', async (t) => {
+  // By CLONE_PARENT it has the same parent, which lies outside of the box.
+  const sandbox = await openWarm(t);
+  const result = await sandbox.runCode(`
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+siblings = 0
+for i in range(20):
+    pid = libc.syscall(${process.arch === 'x64' ? 56 : 220}, 0x8000 | 17, 0, 0, 0, 0)
+    if pid == 0:
+        if i % 2: os._exit(77)
+        time.sleep(1000)
+    siblings += pid > 0
+time.sleep(0.3)
+print(siblings, ${isWarm})
+sys.exit(3)`);
+  assert.equal(result.stdout, '20 True\n', result.stderr);
+  assert.equal(result.exitCode, 3);
+  assert.equal(result.fault, null);
+});
+
+// ---- The zygote is out of reach -----------------------------------------------
+
+test('a payload sees, signals and traces nothing of what forked it', async (t) => {
+  const sandbox = await openWarm(t);
+  const zygote = await theZygote();
+  const answer = await ask(
+    sandbox,
+    `
+import signal
+answer = {'parent': os.getppid(), 'processes': sorted(n for n in os.listdir('/proc') if n.isdigit())}
+answer['descriptors'] = {n: os.readlink('/proc/self/fd/' + n) for n in os.listdir('/proc/self/fd')
+                         if os.path.lexists('/proc/self/fd/' + n)}
+def seize(pid): return call('ptrace', 16, pid, 0, 0)
+signals = {}
+for pid in [*range(3, 300), ${zygote.pid}]:
+    for name, result in {
+        'kill': attempt(os.kill, pid, 0), 'pidfd': call('pidfd_open', pid, 0),
+        'session': attempt(os.getsid, pid), 'group': attempt(os.killpg, pid, 0),
+        'priority': attempt(os.getpriority, os.PRIO_PROCESS, pid),
+    }.items():
+        if result != 'ESRCH': signals[name + str(pid)] = result
+answer['signals'] = signals
+# All that it may signal is itself.
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+answer['all'] = attempt(os.kill, -1, signal.SIGTERM)
+answer['group'] = attempt(os.kill, 0, signal.SIGTERM)
+answer['maps'] = [line for line in open('/proc/self/maps') if 'w' in line.split()[1] and 's' in line.split()[1]]
+answer['map_files'] = attempt(os.listdir, '/proc/1/map_files')
+answer['of init'] = [read('/proc/1/' + name) for name in ('environ', 'maps', 'auxv')]
+answer['fds of init'] = attempt(os.listdir, '/proc/1/fd')`,
+  );
+  assert.equal(answer.parent, 0);
+  assert.deepEqual(answer.processes, ['1', '2']);
+  const own = Object.entries(answer.descriptors).map(([fd, link]) => [
+    fd,
+    link.replace(/\d+/, 'N'),
+  ]);
+  for (const [fd, link] of own) {
+    assert.match(link, /^(\/dev\/null|pipe:|socket:|\/proc\/N\/fd)/, fd);
+  }
+  assert.ok(own.length <= 6, JSON.stringify(own));
+  assert.deepEqual(answer.signals, {});
+  assert.deepEqual(answer.maps, []);
+  assert.match(String(answer['fds of init']), /^E(ACCES|PERM)$/);
+  assert.deepEqual(
+    answer['of init'].map((text) => text.slice(0, 2)),
+    ['EA', 'EA', 'EA'],
+  );
+  assert.equal((await theZygote()).pid, zygote.pid, 'it is as it was');
+});
+
+// ---- The zygote is missed by nobody ---------------------------------------------
+
+test('a zygote that dies is replaced, and no call is lost', async (t) => {
+  const sandbox = await openWarm(t);
+  for (const when of ['idle', 'busy']) {
+    const { pid } = await theZygote();
+    const calls = () =>
+      Array.from({ length: 8 }, (_, i) => sandbox.runCode(`print(${i})`));
+    const running = when === 'busy' ? calls() : [];
+    process.kill(pid, 'SIGKILL');
+    const results = await Promise.all([...running, ...calls()]);
+    results.forEach((result, i) => {
+      assertFinished(result);
+      assert.equal(result.stdout, `${i % 8}\n`);
+    });
+    await eventually(
+      () => zygotes().some((one) => one.pid !== pid),
+      'there is no other',
+    );
+    await eventuallyWarm(sandbox);
+  }
+});
+
+test('a zygote that is stopped holds up no call beyond its timeoutS', async (t) => {
+  const sandbox = await openWarm(t);
+  const { pid } = await theZygote();
+  process.kill(pid, 'SIGSTOP');
+  t.after(() => process.kill(pid, 'SIGKILL'));
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 6 }, () =>
+      sandbox.runCode('print(1)', { timeoutS: 2 * timeScale }),
+    ),
+  );
+  for (const { value, reason } of outcomes) {
+    assert.equal(reason, undefined);
+    assert.ok(
+      value.stdout === '1\n' || value.fault?.type === 'timeout',
+      JSON.stringify(value),
+    );
+  }
+  // Others do not wait for it.
+  assertFinished(await sandbox.run(['true']));
+  process.kill(pid, 'SIGCONT');
+  await eventuallyWarm(sandbox);
+});
+
+// ---- Interpreters that cannot wait --------------------------------------------
+
+const python = spawnSync(
+  'python3',
+  ['-c', 'import sys; print(sys.executable)'],
+  {
+    encoding: 'utf8',
+  },
+).stdout.trim();
+
+const unfit = {
+  'that has no ctypes': "import sys; sys.modules['ctypes'] = None",
+  'that ends when it loads a library':
+    "import os, sys, types\nm = types.ModuleType('ctypes'); m.CDLL = lambda *ignored: os._exit(1)\nm.pythonapi = types.SimpleNamespace(exit=None); sys.modules['ctypes'] = m",
+  'that ends where it is not called':
+    "import os\nif os.path.exists('/proc/self') and 'join.so' not in open('/proc/self/cmdline').read(): pass\nelse: os._exit(1)",
+  'that hangs where there is no /proc':
+    "import os, time\nif not os.path.exists('/proc/self'): time.sleep(1000)",
+};
+
+for (const [name, code] of Object.entries(unfit)) {
+  test(`calls of an interpreter ${name} are cold ones`, async (t) => {
+    const folder = fs.mkdtempSync('/tmp/gbx-venv-');
+    t.after(() => fs.rmSync(folder, { recursive: true }));
+    fs.chmodSync(folder, 0o755);
+    const made = spawnSync(python, ['-m', 'venv', '--without-pip', folder], {
+      encoding: 'utf8',
+    });
+    assert.equal(made.status, 0, made.stderr);
+    // Not by sitecustomize: a distribution may have one of its own.
+    const library = fs.readdirSync(path.join(folder, 'lib'))[0];
+    const site = path.join(folder, 'lib', library, 'site-packages');
+    fs.writeFileSync(path.join(site, 'unfit.py'), code);
+    fs.writeFileSync(path.join(site, 'unfit.pth'), 'import unfit\n');
+    const runtimes = { python: path.join(folder, 'bin', 'python3') };
+    const sandbox = await open(t, { runtimes });
+    for (let round = 0; round < 6; round++) {
+      const results = await Promise.all(
+        [1, 2, 3].map(() => sandbox.runCode(`print(${isWarm})`)),
+      );
+      for (const result of results) {
+        assertFinished(result);
+        assert.equal(result.stdout, 'False\n');
+      }
+    }
+    // It was given up: nothing is started again and again. One that hangs is
+    // given up for as long as it hangs.
+    let quiet = 0;
+    await eventually(
+      async () => {
+        const left = busyDescendants();
+        for (const { pid } of left) kill(pid);
+        quiet = left.length === 0 ? quiet + 1 : 0;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        return quiet === 20;
+      },
+      'it is started again for ever',
+      20000,
+    );
+  });
+}
+
+// Last, since it is given up then.
+test('zygotes that die again and again while calls come cost no call', {
+  timeout: 120000 * timeScale,
+}, async (t) => {
+  const sandbox = await openWarm(t);
+  let isOver = false;
+  const killing = (async () => {
+    while (!isOver) {
+      for (const { pid } of zygotes()) kill(pid);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  })();
+  try {
+    for (let round = 0; round < (soak ? 50 : 5); round++) {
+      const results = await Promise.all(
+        [1, 2, 3, 4].map((n) => sandbox.runCode(`print(${n})`)),
+      );
+      results.forEach((result, i) => {
+        assertFinished(result);
+        assert.equal(result.stdout, `${i + 1}\n`);
+      });
+    }
+  } finally {
+    isOver = true;
+    await killing;
+  }
+});
