@@ -841,18 +841,26 @@ static void dismiss_spare_boxes(const struct root* root,
     }
 }
 
+/* Of two times that are left; negative: never. */
+static int64_t sooner(int64_t a, int64_t b) {
+  return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 /* Ends what has waited for too long. Milliseconds until there may be more of
  * that; -1 for never. */
 static int expire_spare_boxes(void) {
   int64_t now = now_ms(), next = -1;
-  for (struct root* root = launcher.roots; root != NULL; root = root->next)
+  for (struct root* root = launcher.roots; root != NULL; root = root->next) {
+    next = sooner(next, zygote_expire(&root->zygote, now));
     for (int i = 0; i < GBX_RUNTIMES; i++) {
       int64_t left = stock_expire(&root->stock[i], now);
-      if (left > 0 && (next < 0 || left < next)) next = left;
       if (left == 0)
         dismiss_spare_boxes(root, (enum gbx_runtime)i,
                             stock_wants(&root->stock[i]));
+      else
+        next = sooner(next, left);
     }
+  }
   return (int)next;
 }
 

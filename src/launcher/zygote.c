@@ -22,6 +22,9 @@
 /* An interpreter that ends as often as that would end again. */
 #define FAILURES_MAX 3
 
+/* With `preload` it ends itself before. */
+#define START_MS 90000
+
 /* To enter namespaces, to change the root with the mount namespace, and to
  * empty the bounding set of what enters. */
 #define KEPT \
@@ -119,6 +122,7 @@ int zygote_start(struct zygote* zygote, const struct root_image* root,
   zygote->pid = pid;
   zygote->socket_fd = fd_steal(&own_fd);
   zygote->state = ZYGOTE_STARTING;
+  zygote->started_ms = 0;
   zygote->err = (struct gbx_err){0};
   return 0;
 }
@@ -165,6 +169,15 @@ void zygote_explain(struct zygote* zygote, const siginfo_t* info) {
   else
     (void)gbx_fail(&zygote->err, GBX_E_PRELOAD, 0, "interpreter",
                    "was ended in an import by signal %d", info->si_status);
+}
+
+int64_t zygote_expire(struct zygote* zygote, int64_t now_ms) {
+  if (zygote->state != ZYGOTE_STARTING) return -1;
+  if (zygote->started_ms == 0) zygote->started_ms = now_ms;
+  int64_t left = zygote->started_ms + START_MS - now_ms;
+  if (left > 0) return left;
+  (void)kill(zygote->pid, SIGKILL); /* its reaping does the rest */
+  return -1;
 }
 
 void zygote_end(struct zygote* zygote) {

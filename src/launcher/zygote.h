@@ -25,6 +25,7 @@ struct zygote {
   pid_t pid;
   int socket_fd;
   int failures; /* of it and of boxes by it, in a row */
+  int64_t started_ms;
   struct gbx_err
       err; /* what it said of its failure to start; code 0: nothing */
 };
@@ -52,6 +53,10 @@ bool zygote_receive(struct zygote* zygote, struct gbx_msg_forked* ret_forked);
 
 /* Says, if it did not, how it ended. */
 void zygote_explain(struct zygote* zygote, const siginfo_t* info);
+
+/* Ends one that takes too long to start: what it imports may hang. Milliseconds
+ * until then; negative for never. */
+int64_t zygote_expire(struct zygote* zygote, int64_t now_ms);
 
 /* It was reaped, or is of no use any more. */
 void zygote_end(struct zygote* zygote);
