@@ -47,6 +47,12 @@ static long put(long fd, long number) {
   return call(__NR_dup3, fd, number, 0, 0);
 }
 
+/* One of the driver's own, which no program that the code starts may have. An
+ * interpreter that starts with it sees to that; this one has started. */
+static long put_private(long fd, long number) {
+  return call(__NR_dup3, fd, number, BARE_O_CLOEXEC, 0);
+}
+
 /* As place_descriptors() of src/launcher/payload.c, but that a call without
  * stdin gets /dev/null in place of our pipe. */
 static long place(const struct gbx_fds* fds, uint32_t flags) {
@@ -54,10 +60,10 @@ static long place(const struct gbx_fds* fds, uint32_t flags) {
   long result = put(*next++, 1);
   if (result >= 0) result = put(*next++, 2);
   if (result >= 0)
-    result = (flags & GBX_RUN_FD3) != 0 ? put(*next++, 3)
+    result = (flags & GBX_RUN_FD3) != 0 ? put_private(*next++, 3)
                                         : call(__NR_close, 3, 0, 0, 0);
   if (result >= 0)
-    result = (flags & GBX_RUN_FD4) != 0 ? put(*next++, 4)
+    result = (flags & GBX_RUN_FD4) != 0 ? put_private(*next++, 4)
                                         : call(__NR_close, 4, 0, 0, 0);
   if (result < 0) return result;
   long stdin_fd = (flags & GBX_RUN_STDIN) != 0

@@ -169,15 +169,23 @@ test('KRN-11 programs of a cell find stdin at its end, and no channel', async (t
   assert.equal(result.results[0].text, "(b'', b'0\\n1\\n2\\n3\\n')");
   const input = await kernel.runCode('input()');
   assert.equal(input.error.name, 'EOFError');
-  for (const language of ['node', 'bash']) {
-    const other = await sandbox.kernel({ language });
-    const list = await other.runCode(
-      language === 'bash'
-        ? 'cat; ls /proc/self/fd'
-        : "const { execSync: run } = require('child_process'); process.stdout.write(run('cat; ls /proc/self/fd'))",
-    );
-    assert.equal(list.stdout, '0\n1\n2\n3\n', language);
-    await other.close();
+  const list = {
+    bash: 'cat; ls /proc/self/fd',
+    node: "const { execSync: run } = require('child_process'); process.stdout.write(run('cat; ls /proc/self/fd'))",
+  };
+  for (const [language, code] of Object.entries(list)) {
+    // The first is a cold one; then interpreters wait.
+    for (let round = 0; round < 6; round++) {
+      const other = await sandbox.kernel({ language });
+      const seen = [
+        await other.runCode(code),
+        await sandbox.runCode(code, { language }),
+      ];
+      for (const { stdout } of seen) {
+        assert.equal(stdout, '0\n1\n2\n3\n', `${language} ${round}`);
+      }
+      await other.close();
+    }
   }
   await check(kernel);
 });

@@ -3,7 +3,8 @@
 
 // The driver's ends of the socket for cells and of the pipe for answers
 // (docs/protocol.md). Node marks every descriptor that it inherits close-on-exec
-// when it starts, so no program that the code starts gets these.
+// when it starts, and join.so those that come later, so no program that the code
+// starts gets these.
 //
 // All calls are synchronous: one more handle in the event loop would keep the
 // process alive, and an error is reported while the process is going down.
