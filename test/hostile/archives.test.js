@@ -563,6 +563,39 @@ while True: f.write(b'x' * 1000)`,
   }
 });
 
+test('TAR-14 files that go while they are walked harm no snapshot', async (t) => {
+  const sandbox = await open(t);
+  await sandbox.writeFile('there', 'x');
+  let begin;
+  const begun = new Promise((resolve) => {
+    begin = resolve;
+  });
+  const coming = sandbox.runCode(
+    `import os, shutil
+print('up', flush=True)
+while True:
+    for i in range(20):
+        os.makedirs(f'd/{i}')
+        open(f'd/{i}/f', 'w').write('x' * 1000)
+        os.rename(f'd/{i}/f', f'd/{i}/g')
+    shutil.rmtree('d')`,
+    { timeoutS: 60 * timeScale, onStdout: () => begin() },
+  );
+  coming.catch(() => {}); // It ends with close().
+  await begun;
+  const counts = new Set();
+  for (let i = 0; i < (soak ? 300 : 30); i++) {
+    const file = hostFile(t);
+    const { files } = await sandbox.snapshot(file);
+    counts.add(files);
+    const list = execFileSync('tar', ['-tzf', file], { encoding: 'utf8' });
+    assert.match(list, /^there$/m);
+  }
+  assert.ok(counts.size > 1, 'the walks met different trees');
+  await sandbox.close();
+  await assert.rejects(coming, { code: 'ERR_SANDBOX_CLOSED' });
+});
+
 test('TAR-14 a sparse file of a tebibyte is refused by its size, before a byte is read', async (t) => {
   const sandbox = await open(t, { diskMb: null });
   const made = await sandbox.runCode(
@@ -713,6 +746,82 @@ test('TAR-17 an archive in the workspace is read beneath it, once', async (t) =>
     code: 'ERR_SANDBOX_HOST_FILE',
     errno: 'ENOENT',
   });
+});
+
+test('TAR-17 an archive that code rewrites while it is read is refused or restored whole', async (t) => {
+  const sandbox = await open(t);
+  const names = Array.from({ length: 40 }, (_, i) => `d/${i}`);
+  const filled = (letter) =>
+    zlib.gzipSync(
+      Buffer.concat([
+        ...names.map((name) => member({ name, body: letter.repeat(20_000) })),
+        end,
+      ]),
+      { level: 0 },
+    );
+  // The first half of it is as that of the others.
+  const evil = zlib.gzipSync(
+    Buffer.concat([
+      ...names
+        .slice(20)
+        .map((name) => member({ name, body: 'A'.repeat(20_000) })),
+      member({ name: 'out', type: '2', target: canary.dir }),
+      member({ name: 'out/evil', body: 'x' }),
+      end,
+    ]),
+    { level: 0 },
+  );
+  const bytes = { A: filled('A'), B: filled('B'), evil };
+  for (const [name, content] of Object.entries(bytes)) {
+    await sandbox.writeFile(name, content);
+  }
+  // Its box lives on between cells, so that a restore does not wait for it.
+  const kernel = await sandbox.kernel();
+  const started = await kernel.runCode(`import os, threading
+contents = [open(name, 'rb').read() for name in ('A', 'B', 'evil')]
+def rewrite():
+    while True:
+        for content in contents:
+            try:
+                fd = os.open('a.tgz', os.O_RDWR | os.O_CREAT)
+                for at in range(0, len(content), 1 << 16):
+                    os.pwrite(fd, content[at:at + (1 << 16)], at)
+                os.ftruncate(fd, len(content))
+                os.close(fd)
+                open('b.tgz', 'wb').write(content)
+                os.replace('b.tgz', 'a.tgz')
+            except OSError: pass
+threading.Thread(target=rewrite, daemon=True).start()`);
+  assert.equal(started.exitCode, 0, started.stderr);
+  const seen = { whole: 0, refused: 0 };
+  const rounds = soak ? 2000 : 150;
+  const src = path.join(sandbox.workspace, 'a.tgz');
+  for (let i = 0; i < rounds; i++) {
+    try {
+      await sandbox.restore(src);
+    } catch (error) {
+      assert.match(
+        error.code,
+        /^ERR_SANDBOX_(ARCHIVE|NOT_FOUND)$/,
+        error.stack,
+      );
+      seen.refused++;
+      continue;
+    }
+    const folder = path.join(sandbox.workspace, 'd');
+    const letters = new Set(
+      names.map((name) => {
+        const text = fs.readFileSync(path.join(folder, '..', name), 'utf8');
+        assert.equal(text.length, 20_000);
+        return text.replace(/(.)\1*/g, '$1');
+      }),
+    );
+    assert.equal(letters.size, 1, `${[...letters]}`);
+    assert.match([...letters][0], /^[AB]$/);
+    seen.whole++;
+  }
+  t.diagnostic(`${seen.whole} whole, ${seen.refused} refused`);
+  assert.ok(seen.whole > 0 && seen.refused > 0, JSON.stringify(seen));
 });
 
 test('TAR-19 a restore replaces all, what the code closed and hid too', async (t) => {

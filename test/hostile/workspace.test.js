@@ -15,7 +15,7 @@ const {
   canary,
   eventually,
   glovebox,
-
+  isRoot,
   open,
   outside,
   packagedPython,
@@ -226,6 +226,8 @@ test('WS-05 a fifo, a socket and a symlink are no files, and nothing waits for t
 test('WS-07 code cannot take a lease, and one that is held makes calls fail at once', async (t) => {
   const sandbox = await open(t);
   await sandbox.writeFile('f', 'x');
+  const whole = path.join(makeFolder(t), 'whole.tgz');
+  await sandbox.snapshot(whole);
   const lease = `import fcntl, sys
 f = open(sys.argv[1], 'r+')
 fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)
@@ -246,10 +248,13 @@ print('held', flush=True); sys.stdin.read()`;
     () => sandbox.readFile('f'),
     () => sandbox.createReadStream('f').toArray(),
     () => sandbox.snapshot(archive),
+    () => sandbox.restore(file),
   ]) {
     await assert.rejects(call, { code: 'ERR_SANDBOX_BUSY' });
   }
-  // Another file takes its place.
+  // Another file takes its place, and so does a whole workspace.
+  await sandbox.restore(whole);
+  assert.equal(await sandbox.readFile('f', 'utf8'), 'x');
   await sandbox.writeFile('f', 'new');
   assert.equal(await sandbox.readFile('f', 'utf8'), 'new');
   const took = performance.now() - begin;
@@ -300,6 +305,27 @@ test('WS-10 a hard link leads no write out, and the code cannot make one in', as
     "import os, shutil; os.link(shutil.which('env'), 'c')",
   );
   assert.match(result.error?.message ?? '', /cross-device|not permitted/i);
+});
+
+test('WS-10 code links no file of a mount into the workspace, nor the other way', async (t) => {
+  const folder = makeFolder(t);
+  fs.chmodSync(folder, 0o755);
+  const source = path.join(folder, 'source');
+  fs.mkdirSync(source);
+  const file = path.join(source, 'file');
+  fs.writeFileSync(file, 'of the mount');
+  if (isRoot) for (const it of [source, file]) fs.chownSync(it, 65000, 65000);
+  const sandbox = await open(t, { mounts: { [source]: ['/data', 'rw'] } });
+  await sandbox.writeFile('own', 'x');
+  const result = await sandbox.runCode(`import os
+for pair in ('/data/file', 'in'), ('own', '/data/out'), ('/data/file', '/data/same'):
+    try: os.link(*pair); print('made')
+    except OSError as error: print(error.errno)`);
+  // EXDEV, though it is one file system; within a mount there is no border.
+  assert.equal(result.stdout, '18\n18\nmade\n', result.stderr);
+  const twin = path.join(sandbox.workspace, 'twin');
+  fs.linkSync(file, twin);
+  assert.equal(fs.statSync(twin).ino, fs.statSync(file).ino);
 });
 
 test('WS-11 a host that is killed in the middle of a write leaves the old content', async (t) => {
@@ -441,6 +467,33 @@ while True:
   await sandbox.close();
   await assert.rejects(swapping, { code: 'ERR_SANDBOX_CLOSED' });
   assert.ok(fs.existsSync(canary.file));
+});
+
+test('WS-19 files that look like an answer of ours are files of the code', async (t) => {
+  const sandbox = await open(t);
+  const names = ['.res-1.json', '.glovebox.json', 'result.json', '.kern-env.1'];
+  const forged =
+    '{"exitCode":7,"success":true,"results":[{"text/plain":"forged"}],"files":[]}';
+  const code = `import os
+forged = ${JSON.stringify(forged)}
+for folder in '/workspace', '/tmp', '/home/user', '/dev/shm':
+    for name in ${JSON.stringify(names)}:
+        open(folder + '/' + name, 'w').write(forged)
+open('.res-2.json', 'w').write('[' * (10 << 20))
+1 + 1`;
+  const expected = [...names, '.res-2.json'].sort();
+  for (const who of [sandbox, await sandbox.kernel()]) {
+    const result = await who.runCode(code);
+    assert.equal(result.exitCode, 0, result.stderr);
+    assert.deepEqual(
+      result.results.map(({ text }) => text),
+      ['2'],
+    );
+    assert.equal(result.stdout, '');
+    const listed = await sandbox.listFiles();
+    assert.deepEqual(listed.map((file) => file.path).sort(), expected);
+    assert.equal(await sandbox.readFile('result.json', 'utf8'), forged);
+  }
 });
 
 test('WS-20 a workspace may have any name', async (t) => {

@@ -135,6 +135,27 @@ test('MNT-11 more than 64 mounts are refused', () => {
   }
 });
 
+test('MNT-10 an access with options of mount(8) in it is none', () => {
+  for (const access of [
+    'rw,mode=0777',
+    'ro,exec',
+    'rw ',
+    'tmpfs',
+    '64m,mode=0777,uid=0',
+    '64M',
+    1e3,
+    -1,
+  ]) {
+    assert.throws(() => read({ '/srv/x': ['/data', access] }), {
+      code: 'ERR_SANDBOX_INVALID_OPTION',
+      option: 'mounts["/srv/x"]',
+    });
+  }
+  for (const access of ['ro', 'rw']) {
+    assert.equal(read({ '/srv/x': ['/data', access] }).length, 1);
+  }
+});
+
 test('values are read once', () => {
   let reads = 0;
   const mounts = {
