@@ -18,7 +18,10 @@ class PythonContext {
     this.#cwd = cwd;
   }
 
-  /** `{result, count}` of a cell; `options` are those of `kernel.runCode()`. */
+  /**
+   * `{result, count, isLost}` of a cell; `options` are those of
+   * `kernel.runCode()`. Lost is the state of the interpreter, if it has ended.
+   */
   async run(code, envs, options) {
     const starting = this.#start();
     const kernel = await starting;
@@ -34,7 +37,7 @@ class PythonContext {
     // A timeout leaves it alive, with its state.
     if (!kernel.isAlive) await this.#forget(starting);
     if (!result) throw reason;
-    return { result, count };
+    return { result, count, isLost: !kernel.isAlive };
   }
 
   /** Ends it; the next call starts anew. */

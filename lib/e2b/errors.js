@@ -83,4 +83,13 @@ function notThere(name, why) {
   return new SandboxError(`glovebox/e2b has no ${name}: ${why}`);
 }
 
-module.exports = { ...classes, notThere, toE2bError, translated };
+/** For a call of a sandbox that was killed, or whose time is over. */
+function hasEnded() {
+  const cause = new glovebox.SandboxError(
+    'The sandbox has ended: Sandbox.create() makes another',
+    { code: 'ERR_SANDBOX_CLOSED' },
+  );
+  return toE2bError(cause);
+}
+
+module.exports = { ...classes, hasEnded, notThere, toE2bError, translated };

@@ -18,8 +18,8 @@ const { Commands } = require('./commands.js');
 const { PythonContext } = require('./contexts.js');
 const {
   InvalidArgumentError,
-  SandboxError,
   TimeoutError,
+  hasEnded,
   notThere,
   translated,
 } = require('./errors.js');
@@ -182,6 +182,7 @@ class Sandbox {
       checkText('code', code);
       const read = readOptions('runCode()', options, codeOptions);
       checkCallbacks(read, callbackNames);
+      this.#checkRunning();
       const shown = new ResultStream(read.onResult);
       const logs = [
         new LogStream(read.onStdout, false),
@@ -192,12 +193,13 @@ class Sandbox {
         onStderr: (chunk) => logs[1].add(chunk),
         onResult: (result) => shown.add(result),
       };
-      const { result, count } = await this.#execute(code, read, callbacks);
+      const ending = await this.#execute(code, read, callbacks);
+      const { result, count, isLost } = ending;
       for (const log of logs) await log.end();
       if (result.fault?.type === 'timeout') {
         throw new TimeoutError(
           `The code was stopped after ${read.timeoutMs ?? defaultTimeoutMs} ` +
-            'ms, and the state of its interpreter is gone: ' +
+            `ms${isLost ? ', and the state of its interpreter is gone' : ''}: ` +
             'give it a longer timeoutMs, or 0 for no limit',
         );
       }
@@ -276,7 +278,7 @@ class Sandbox {
   }
 
   #checkRunning() {
-    if (!this.#isRunning) throw new SandboxError('The sandbox has ended');
+    if (!this.#isRunning) throw hasEnded();
   }
 
   #findContext(context) {

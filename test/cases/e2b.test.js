@@ -166,7 +166,7 @@ test('after a timeout, runCode says so, and the context keeps its state', async 
       error instanceof e2b.TimeoutError &&
       error instanceof e2b.SandboxError &&
       error.name === 'TimeoutError' &&
-      /200 ms/.test(error.message),
+      /200 ms: give/.test(error.message),
   );
   const { text, executionCount } = await sandbox.runCode('x');
   assert.equal(text, '1');
@@ -469,7 +469,11 @@ test('kill ends it once, and what comes after is told', async (t) => {
     () => sandbox.files.read('x'),
     () => sandbox.setTimeout(1000),
   ]) {
-    await assert.rejects(work, e2b.SandboxError);
+    await assert.rejects(work, (error) => {
+      assert.ok(error instanceof e2b.SandboxNotFoundError, error.stack);
+      assert.equal(error.code, 'ERR_SANDBOX_CLOSED');
+      return /^The sandbox (?:has ended|is closed): /.test(error.message);
+    });
   }
 });
 
