@@ -18,6 +18,7 @@ const {
 } = require('./option-kinds.js');
 
 const most = 64; // GBX_MOUNTS_MAX of src/common/wire.h
+const pathInBox = 'an absolute path in the box';
 const expected =
   'an object of {source: target} or {source: [target, "ro" or "rw"]}';
 
@@ -58,9 +59,15 @@ function readTarget(place, target) {
   if (!isPlainString(target) || target === '') {
     throw invalidOption(
       place,
-      'a path in the box, without NUL',
+      `${pathInBox} or [${pathInBox}, "rw"]`,
       describe(target),
     );
+  }
+  const [suffix] = /:r[ow]$/.exec(target) ?? [];
+  if (suffix) {
+    const access = suffix.slice(1);
+    const list = JSON.stringify([target.slice(0, -suffix.length), access]);
+    throw refuseTarget(place, target, `access is said beside it: ${list}`);
   }
   if (!target.startsWith('/')) {
     throw refuseTarget(place, target, 'say an absolute path of the box');

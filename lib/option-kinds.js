@@ -8,6 +8,7 @@
 // a getter that answers differently the second time, changes nothing.
 
 const path = require('node:path');
+const { types } = require('node:util');
 const { invalidOption } = require('./errors.js');
 
 // The kernel takes at most 32 pages for one string of argv or env, its NUL
@@ -36,6 +37,9 @@ function describe(value) {
       if (value === null) return 'null';
       if (Array.isArray(value)) return `an array of ${value.length}`;
       if (ArrayBuffer.isView(value)) return 'bytes';
+      if (types.isMap(value)) return 'a Map';
+      if (types.isSet(value)) return 'a Set';
+      if (types.isPromise(value)) return 'a promise (await it)';
       return 'an object';
   }
 }
@@ -227,8 +231,17 @@ const moduleNames = kind(
     }),
 );
 
+// What has its content elsewhere would read as empty: options that look obeyed.
 function isRecord(value) {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    !ArrayBuffer.isView(value) &&
+    !types.isMap(value) &&
+    !types.isSet(value) &&
+    !types.isPromise(value)
+  );
 }
 
 /** Own enumerable entries, each read once. */

@@ -59,6 +59,9 @@ const renamed = {
   strict: 'requireLimits',
 };
 
+// Where to look first for what a place has not.
+const closest = { 'kernel.runCode()': ['sandbox.kernel()'] };
+
 // Guessing takes time that grows with the length.
 const longestGuess = 30;
 
@@ -68,7 +71,7 @@ function normalize(name) {
 
 /** The error for `name`, which is no option of `place`. */
 function unknownOption(name, place, tables) {
-  const elsewhere = Object.keys(tables).find(
+  const elsewhere = [...(closest[place] ?? []), ...Object.keys(tables)].find(
     (other) => other !== place && Object.hasOwn(tables[other], name),
   );
   if (elsewhere) {

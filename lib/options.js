@@ -72,6 +72,12 @@ const noInputOfCells = {
     'read into a variable or a file of the workspace',
 };
 
+const inputOfSpawn = {
+  ...unbuilt(null),
+  refusal:
+    'What spawn() returns has a stdin to write to: handle.stdin.end(data)',
+};
+
 const sessionOptions = {
   image: { kind: kinds.text, unbuilt: ['host'], default: 'host' },
   spec: { kind: orNull(kinds.specSource, 'for none'), default: null },
@@ -174,8 +180,8 @@ const terminalOptions = {
 };
 
 const spawnOptions = {
-  // Its handle has a stdin to write to.
   ...optionsWithoutStdin,
+  stdin: inputOfSpawn,
   pty: {
     kind: orNull(
       {

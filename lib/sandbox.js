@@ -153,7 +153,7 @@ class Sandbox {
     if (call.checkpoint && call.language !== 'python') {
       throw invalidOption(
         'checkpoint',
-        `null for a kernel of ${call.language}: only python's has checkpoints`,
+        `null for a kernel of ${call.language}, which has no checkpoints`,
         JSON.stringify(call.checkpoint),
       );
     }

@@ -12,6 +12,6 @@ const [name, ...args] = process.argv.slice(2);
 if (Object.hasOwn(commands, name ?? '')) {
   require(commands[name]).main(args);
 } else {
-  console.error(`usage: glovebox ${Object.keys(commands).join('|')}`);
+  console.error('usage: glovebox doctor [--json]');
   process.exitCode = 2;
 }

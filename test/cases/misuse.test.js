@@ -330,7 +330,7 @@ test('an option of another place is refused with the place that has it', async (
   const misplaced = [
     [() => sandbox.runCode('1', { workspace: '/tmp' }), 'new Sandbox()'],
     [() => sandbox.run(['true'], { language: 'bash' }), 'sandbox.runCode()'],
-    [() => kernel.runCode('1', { env: {} }), 'new Sandbox()'],
+    [() => kernel.runCode('1', { env: {} }), 'sandbox.kernel()'],
     [() => new Sandbox({ language: 'bash' }), 'sandbox.runCode()'],
   ];
   for (const [call, place] of misplaced) {

@@ -56,6 +56,7 @@ test('MNT-02 a target that is no place of its own is refused', () => {
     ...['/run/glovebox/runtimes/python', '/tmp', '/tmp/', '/home'],
     ...['/home/user', '/etc', '/usr', '/bin', '/lib', '/var'],
     ...[`/${'a/'.repeat(2500)}`, `/${'n'.repeat(256)}`],
+    ...['/data:ro', '/data:rw'],
   ];
   for (const target of refused) {
     for (const value of [target, [target, 'rw']]) {
@@ -86,6 +87,7 @@ test('MNT-02 a target that is no place of its own is refused', () => {
 test('what is no mount at all is refused by its place', () => {
   const wrong = [
     [[], 'mounts', 'an array of 0'],
+    [new Map([['/a', '/b']]), 'mounts', 'a Map'],
     ['/a:/b', 'mounts', '"/a:/b" (string)'],
     [5, 'mounts', '5 (number)'],
     [{ '/a': 5 }, 'mounts["/a"]', '5 (number)'],

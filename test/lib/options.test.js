@@ -158,6 +158,20 @@ describe('session options', () => {
     }
   });
 
+  test('options that would read as empty are refused', () => {
+    const empty = [
+      [new Map([['env', {}]]), /received a Map$/],
+      [new Set(['env']), /received a Set$/],
+      [Promise.resolve({ network: true }), /received a promise \(await it\)$/],
+      [Buffer.from('{}'), /received bytes$/],
+    ];
+    for (const [value, message] of empty) {
+      refuses(place, value, message);
+      refuses(place, { env: value }, message);
+      refuses(place, { runtimes: value }, message);
+    }
+  });
+
   test('an unknown name is refused even if its value is undefined', () => {
     refuses(place, { timeout: undefined }, /did you mean timeoutS/);
   });
@@ -181,7 +195,7 @@ describe('session options', () => {
     refuses(
       'kernel.runCode()',
       { env: {} },
-      /env is an option of .*, not of kernel\.runCode\(\)$/,
+      /env is an option of sandbox\.kernel\(\), not of kernel\.runCode\(\)$/,
     );
   });
 
@@ -406,7 +420,7 @@ describe('per-call options', () => {
     refuses(
       'sandbox.spawn()',
       { stdin: 'x' },
-      /^stdin is an option of sandbox\.runCode\(\), not of sandbox\.spawn/,
+      /^What spawn\(\) returns has a stdin .*handle\.stdin\.end/,
     );
   });
 
