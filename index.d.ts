@@ -83,7 +83,8 @@ export interface SandboxOptions {
    * the source, and outlives the Sandbox. It counts neither for `diskMb` nor in
    * `result.files`; no single file grows beyond diskMb.
    *
-   * A target may be in that of another mount if such a place is there already.
+   * `~` is a name like any other: say `os.homedir()`. A target may be in that of
+   * another mount if such a place is there already.
    * It may not be in `/workspace`, `/proc`, `/dev`, `/sys` and `/run/glovebox`,
    * nor hide a folder that every box needs: `/usr`, `/etc` or `/tmp` as a whole.
    *
@@ -96,6 +97,23 @@ export interface SandboxOptions {
    * the box has no place for the target, from `open()` if the source is refused
    * @throws {SandboxError} ERR_SANDBOX_MOUNT — from `open()` if it cannot be
    * mounted
+   *
+   * @example
+   * ```ts
+   * import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+   * import { tmpdir } from 'node:os';
+   * import { join } from 'node:path';
+   * import { withSandbox } from 'glovebox';
+   *
+   * const folder = await mkdtemp(join(tmpdir(), 'data-'));
+   * await writeFile(join(folder, 'a.txt'), 'hello');
+   * await withSandbox({ mounts: { [folder]: '/data' } }, async (sandbox) => {
+   *   console.log((await sandbox.run(['cat', '/data/a.txt'])).stdout); // "hello"
+   *   const { exitCode } = await sandbox.run(['touch', '/data/b.txt']);
+   *   console.log(exitCode); // 1
+   * });
+   * await rm(folder, { recursive: true });
+   * ```
    */
   mounts?: Record<string, MountSpec> | null;
 
@@ -134,9 +152,8 @@ export interface SandboxOptions {
    *
    * Above it, everything that runs in this Sandbox is killed, with the fault
    * `"killed"` whose message names diskMb, and further calls reject with
-   * ERR_SANDBOX_DISK_FULL until enough is deleted from {@link
-   * Sandbox.workspace}. `readFile()`, `listFiles()` and `writeFile()` go on
-   * working.
+   * ERR_SANDBOX_DISK_FULL until enough is deleted, with `rm()` or from {@link
+   * Sandbox.workspace}: the methods for files go on working.
    *
    * A watchdog looks 10 times a second, and only while code runs: see
    * {@link LimitForce}. The kernel itself lets no file of the box, in memory or
@@ -564,8 +581,10 @@ export interface KernelOptions extends Omit<PerCallOptions, 'stdin'> {
    * `"each"`, of python: a {@link Kernel.checkpoint} is made before every cell.
    * A cell that takes the interpreter down then costs itself alone: its `fault`
    * says that the state is that of before it, and the next cell goes on from
-   * there. Each cell takes as much longer as two forks do, and what it changes
-   * in memory is there twice. `null`: none but those of `checkpoint()`.
+   * there. What ends its whole box costs the kernel all the same: the faults
+   * `"oom"` and `"escape_blocked"`, and a full `diskMb`. Each cell takes as much
+   * longer as two forks do, and what it changes in memory is there twice.
+   * `null`: none but those of `checkpoint()`.
    *
    * @default null
    */
@@ -1226,6 +1245,8 @@ export class Sandbox {
    * @throws {SandboxError} ERR_SANDBOX_LIMIT — `requireLimits`, and the kernel
    *   does not enforce a limit.
    * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — the `spec` is wrong.
+   * @throws {MountRefused} ERR_SANDBOX_MOUNT_REFUSED, ERR_SANDBOX_MOUNT,
+   *   ERR_SANDBOX_PRELOAD — see `mounts` and `preload`.
    * @throws {SandboxError} ERR_SANDBOX_CLOSED — `close()` was called.
    */
   open(): Promise<this>;
@@ -1770,6 +1791,19 @@ export class Kernel {
    *   closed.
    * @throws {SandboxError} ERR_SANDBOX_KERNEL_DEAD — the new one did not start.
    * @throws {SandboxError} as {@link Sandbox.kernel} does.
+   *
+   * @example
+   * ```ts
+   * import { withSandbox } from 'glovebox';
+   *
+   * await withSandbox(async (sandbox) => {
+   *   const kernel = await sandbox.kernel({ language: 'bash' });
+   *   await kernel.runCode('n=41; exit 1');
+   *   console.log(kernel.isAlive); // false
+   *   await kernel.restart();
+   *   console.log((await kernel.runCode('echo "<$n>"')).stdout); // "<>\n"
+   * });
+   * ```
    */
   restart(): Promise<void>;
 

@@ -165,8 +165,8 @@ const nativeCodes = {
     meaning: 'The workspace is full',
     cause: 'It has grown by more than `diskMb` since `open()`.',
     remedy:
-      'Delete files from the folder `sandbox.workspace`; or make a Sandbox ' +
-      'with a higher `diskMb`, or null.',
+      'Delete files with `rm()` or from the folder `sandbox.workspace`; or ' +
+      'make a Sandbox with a higher `diskMb`, or null.',
   },
   EXISTS: {
     meaning: 'Something else is there already',

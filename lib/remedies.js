@@ -488,8 +488,8 @@ const rules = [
   {
     codes: ['DISK_FULL'],
     diagnose: fixed(
-      'Delete files from the folder that `sandbox.workspace` names, and the ' +
-        'next call runs; or make a Sandbox with a higher `diskMb`, or null for ' +
+      'Delete files with `sandbox.rm()`, or from the folder that ' +
+        '`sandbox.workspace` names, and the next call runs; or make a Sandbox with a higher `diskMb`, or null for ' +
         'no limit.',
     ),
   },
