@@ -29,6 +29,8 @@ const leastCommandTimeoutS = 10;
 
 // Rejects a call inside; what the caller gets is made from it where it waits.
 const dead = Symbol('dead');
+// Why cells reject that a restart() took by surprise.
+const restarted = 'it was restarted';
 
 // What a driver says of it is the code's word too: only its kind counts.
 function checkpointError({ name }) {
@@ -481,6 +483,13 @@ class KernelCore {
         code: 'ERR_SANDBOX_CLOSED',
       });
     }
+    if (death === restarted) {
+      return new SandboxError(
+        'The state of the kernel is gone: it was restarted while this cell ' +
+          'ran or waited. Give the cell to it again.',
+        { code: 'ERR_SANDBOX_KERNEL_DEAD' },
+      );
+    }
     const help = this.#isLost
       ? 'rollback() brings the state of a checkpoint back, restart() starts ' +
         'with none.'
@@ -556,7 +565,6 @@ class KernelCore {
   }
 
   async #restart() {
-    const restarted = 'it was restarted';
     for (const entry of [this.#current, ...this.#waiting.splice(0)]) {
       if (!entry) continue;
       entry.death = restarted;
