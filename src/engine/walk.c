@@ -95,7 +95,6 @@ static int add_node(struct gbx__walk* walk, const char* name, size_t name_size,
 static bool is_wanted(const struct gbx__walk* walk, uint32_t folder,
                       const char* name) {
   if (name[0] != '.') return true;
-  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return false;
   if (folder == 0 && walk->prefix_size == 0 && strcmp(name, ".deps") == 0)
     return false;
   return !gbx__temp_name_is(name);
@@ -133,17 +132,17 @@ static int add_entry(struct gbx__walk* walk, uint32_t folder, int fd,
                      const struct dirent64* entry, struct gbx_err* err) {
   const char* name = entry->d_name;
   unsigned char type = entry->d_type;
-  if (!is_wanted(walk, folder, name)) {
-    if ((type == DT_DIR || type == DT_UNKNOWN) && strcmp(name, ".") != 0 &&
-        strcmp(name, "..") != 0)
-      walk->partial = true;
-    return 0;
-  }
+  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return 0;
+  /* What is not wanted takes its time as well. */
   uint32_t most =
       walk->most_entries == 0 ? GBX__WALK_MAX_ENTRIES : walk->most_entries;
   if (++walk->entries_seen > most)
     return gbx_fail(err, GBX_E_TOO_LARGE, E2BIG, "walk",
                     "more than %u files and folders", most);
+  if (!is_wanted(walk, folder, name)) {
+    if (type == DT_DIR || type == DT_UNKNOWN) walk->partial = true;
+    return 0;
+  }
   size_t name_size = strlen(name);
   if (is_too_long(walk, folder, name_size)) {
     walk->partial = true;

@@ -307,6 +307,27 @@ static void test_many(void) {
   expect_changes("-0000 ~2500:1 -4999 +5000:1 ");
 }
 
+/* Names that are never told are cheap to make, and are read all the same. */
+static void test_bound(void) {
+  struct gbx__index* index = NULL;
+  struct gbx_err err = {0};
+  MUST(mkdirat(ws.fd, "dir", 0755) == 0);
+  for (int i = 0; i < 31; i++) {
+    char name[48];
+    (void)snprintf(name, sizeof name, "dir/.glovebox-%016x.tmp", (unsigned)i);
+    put(ws.fd, name, "x");
+  }
+  EXPECT(gbx__index_scan_with(&ws, NULL, 32, &index, &err) == 0);
+  gbx__index_free(index);
+  index = NULL;
+  put(ws.fd, "dir/.glovebox-00000000000000ff.tmp", "x");
+  EXPECT(gbx__index_scan_with(&ws, NULL, 32, &index, &err) < 0 &&
+         err.code == GBX_E_TOO_LARGE);
+  gbx__index_free(index);
+  start();
+  expect_changes("");
+}
+
 static void run_in_ws(const char* title, void (*test)(void)) {
   ws = (struct gbx__workspace){.fd = make_dir(scratch_fd, "ws")};
   run_test(title, test);
@@ -333,6 +354,8 @@ int main(void) {
   run_in_ws("mounts are not entered", test_mounts);
   run_in_ws("WS-14 a tree too deep to name is passed over", test_deep);
   run_in_ws("changes among 5000 files are found", test_many);
+  run_in_ws("ATK-02 what is passed over counts against the bound of a walk",
+            test_bound);
   scratch_close();
   return done();
 }
