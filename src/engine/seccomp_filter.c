@@ -246,9 +246,13 @@ static const struct call_group payload_groups[] = {
 
 static const struct argument_rule argument_rules[] = {
     /* 0x80, CLONE_NEWTIME elsewhere, is part of the exit signal here, and the
-     * kernel ignores the upper half. */
+     * kernel ignores the upper half. CLONE_PARENT: the parent of a payload may
+     * be the launcher, which would have to reap as many as a box can make, at
+     * the cost of other boxes. The kernel gives pid 1 the same answer. */
     KILL_NAMESPACES("clone"),
-    RULE(ALLOW, "clone", BITS(0, (uint32_t)NEW_NAMESPACES, 0)),
+    RULE(ALLOW, "clone", BITS(0, (uint32_t)(NEW_NAMESPACES | CLONE_PARENT), 0)),
+    RULE(INVALID, "clone",
+         BITS(0, (uint32_t)(NEW_NAMESPACES | CLONE_PARENT), CLONE_PARENT)),
 
     /* Here 0x80 counts. ALLOW names what is harmless, not what is not: of a
      * bit that gets a meaning later, ENOSYS. */

@@ -157,6 +157,10 @@ static void check_namespaces(void) {
   }
   killed("unshare(CLONE_NEWTIME)", unshare_flags, 0x80);
   killed("unshare(UNSHARE_EMPTY_MNTNS)", unshare_flags, 0x00100000);
+  ok(run(&payload_filter, clone_flags, CLONE_PARENT) == EINVAL &&
+         run(&payload_filter, clone_flags, CLONE_PARENT | CLONE_NEWNET) ==
+             -SIGSYS,
+     "ATK-01: clone(CLONE_PARENT) is refused, and excuses no namespace");
   ok(run(&payload_filter, clone_flags, 0) == 0, "twin: clone(SIGCHLD) works");
   ok(run(&payload_filter, unshare_flags, CLONE_FILES | CLONE_FS) == 0,
      "twin: unshare(CLONE_FILES | CLONE_FS) works");

@@ -276,7 +276,9 @@ static const char* expected(const char* call, uint64_t a0, uint64_t a1) {
   uint32_t second = (uint32_t)a1;
   if (strncmp(call, "socket", 6) == 0) return socket_verdict(first, second);
   if (strcmp(call, "clone") == 0)
-    return (first & 0x7e020000) != 0 ? "kill" : "allow";
+    return (first & 0x7e020000) != 0   ? "kill"
+           : (first & 0x00008000) != 0 ? "einval"
+                                       : "allow";
   if (strcmp(call, "unshare") == 0)
     return filter.zygote ? zygote_unshare_verdict(a0) : unshare_verdict(a0);
   if (strcmp(call, "fcntl") == 0) return fcntl_verdict(second);

@@ -11,6 +11,7 @@ const { monitorEventLoopDelay } = require('node:perf_hooks');
 const {
   descendants,
   eventually,
+  eventuallyWarm,
   hasCgroups,
   isRoot,
   leaves,
@@ -264,6 +265,35 @@ test('PRC-07 the same by kernel: the cell ends at its time limit, and its Kernel
   await assert.rejects(kernel.runCode('1'), {
     code: 'ERR_SANDBOX_KERNEL_DEAD',
   });
+});
+
+test('PRC-03 ATK-01 code gives its parent no children, warm or cold', async (t) => {
+  // The parent of a warm payload is the launcher, which serves all boxes.
+  const code = `
+CLONE_PARENT = 0x8000
+def sibling(flags):
+    result = call('clone', flags, 0, 0, 0, 0)
+    if result == 0:
+        os._exit(0)
+    return result if isinstance(result, str) else 'made'
+answer = [sibling(CLONE_PARENT | 17), sibling(CLONE_PARENT),
+          sibling(1 << 32 | CLONE_PARENT | 17), sibling(17)]`;
+  const refused = ['EINVAL', 'EINVAL', 'EINVAL', 'made'];
+  const sandbox = await open(t);
+  await eventuallyWarm(sandbox);
+  assert.deepEqual(await ask(sandbox, code), refused);
+  const cold = await open(t, { warm: false });
+  assert.deepEqual(await ask(cold, code), refused);
+  // Of a child of the code the parent is the code.
+  const byChild = `
+read_fd, write_fd = os.pipe()
+if os.fork() == 0:
+    ${code.trim().replaceAll('\n', '\n    ')}
+    os.write(write_fd, json.dumps(answer).encode())
+    os._exit(0)
+answer = json.loads(os.read(read_fd, 4096))`;
+  assert.deepEqual(await ask(sandbox, byChild), refused);
+  assert.deepEqual(askOutside(byChild), ['made', 'made', 'made', 'made']);
 });
 
 test('PRC-08 a child in an endless vfork holds neither the call nor its box', async (t) => {

@@ -314,27 +314,6 @@ test('SYS-03 a forbidden call is named, of a warm payload and of its children', 
   }
 });
 
-test('PRC-03 a sibling that a warm payload makes of itself is not taken for it', async (t) => {
-  // By CLONE_PARENT it has the same parent, which lies outside of the box.
-  const sandbox = await openWarm(t);
-  const result = await sandbox.runCode(`
-import ctypes, os, sys, time
-libc = ctypes.CDLL(None)
-siblings = 0
-for i in range(20):
-    pid = libc.syscall(${process.arch === 'x64' ? 56 : 220}, 0x8000 | 17, 0, 0, 0, 0)
-    if pid == 0:
-        if i % 2: os._exit(77)
-        time.sleep(1000)
-    siblings += pid > 0
-time.sleep(0.3)
-print(siblings, ${isWarm})
-sys.exit(3)`);
-  assert.equal(result.stdout, '20 True\n', result.stderr);
-  assert.equal(result.exitCode, 3);
-  assert.equal(result.fault, null);
-});
-
 // ---- The zygote is out of reach -----------------------------------------------
 
 test('a payload sees, signals and traces nothing of what forked it', async (t) => {
