@@ -644,6 +644,8 @@ print([l.split()[5] for l in open('/proc/self/mountinfo') if ' /data ' in l])
   for (const name of ['suid', 'fifo', 'closed', 'link']) {
     assert.equal(stat(name).uid, owner, name);
   }
+  // On the host it has the bits: docs/threat-model.md says so.
+  assert.equal(stat('suid').mode & 0o7777, 0o6755);
   assert.ok(stat('fifo').isFIFO());
   assert.ok(!fs.existsSync(path.join(source, 'device')));
   await sandbox.close(); // Leaves all of it where it is.
