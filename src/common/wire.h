@@ -295,7 +295,6 @@ struct gbx_msg_fork {
   uint64_t pids; /* RLIMIT_NPROC, in a user namespace of its own; 0: neither */
   uint64_t files_soft, files_hard; /* RLIMIT_NOFILE */
   uint32_t notify;                 /* the filter has a listener */
-  uint32_t awaited;                /* a call waits for this box already */
   uint32_t shares_network, scoped; /* as struct box_spec has them */
 };
 

@@ -22,7 +22,6 @@
 /* What a box wants. */
 struct order {
   uint32_t box;
-  uint32_t awaited;
   int pid_ns_fd;
   int payload_fd; /* its socket to init */
   struct gbx_join join;
@@ -76,7 +75,6 @@ static bool receive(struct order* order) {
     return false;
   *order = (struct order){
       .box = ask.head.id,
-      .awaited = ask.awaited,
       .pid_ns_fd = fds.fd[0],
       .payload_fd = fds.fd[GBX_NAMESPACES],
       .files = {ask.files_soft, ask.files_hard},
@@ -185,7 +183,7 @@ static long become(struct order* order) {
   /* After the last message with a descriptor: limits.h says why. */
   STEP("RLIMIT_NOFILE",
        call(__NR_prlimit64, 0, RLIMIT_NOFILE, (long)order->files, 0));
-  return order->awaited != 0 ? 0 : 1;
+  return 0;
 }
 
 __attribute__((visibility("default"))) long gbx_zygote_serve(

@@ -18,8 +18,8 @@
 
 #define GBX_ZYGOTE_FILTER 5
 
-/* `fork` is the C library's, which has to know of it. Returns in payloads: 1 if
- * no call waits for it yet, else 0, or a negative errno: init knows why, and
+/* `fork` is the C library's, which has to know of it. Returns in payloads: 0,
+ * or a negative errno: init knows why, and
  * the process must exit without running anything. And in the zygote with
  * -EPIPE: the launcher is gone. Nothing of the interpreter may run meanwhile.
  */

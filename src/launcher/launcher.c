@@ -520,8 +520,7 @@ static void fork_payload(struct box* box, struct gbx_fds* fds) {
   struct root* root = find_root(box->root);
   struct gbx_msg_fork request = {.files_soft = launcher.files_soft,
                                  .files_hard = launcher.files_hard,
-                                 .notify = launcher.notify,
-                                 .awaited = box->run != NULL};
+                                 .notify = launcher.notify};
   if (root != NULL && root->shares_network) {
     request.shares_network = 1;
     request.scoped = launcher.scopes;

@@ -196,8 +196,12 @@ function fail(cell, thrown) {
     end({ exitCode: thrown.exitCode & 0xff, error: null });
     return;
   }
+  // A program that the code waits for may have died of the signal and the code
+  // thrown for that, before node:vm has noticed it.
   const wasInterrupted =
-    isInterrupted || thrown?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
+    isInterrupted ||
+    thrown?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED' ||
+    isInterruptWaiting();
   if (wasInterrupted) {
     mendStream('stdout');
     mendStream('stderr');

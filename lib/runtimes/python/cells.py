@@ -82,9 +82,7 @@ class Nowhere:
 def rehearse():
     """Run a cell of no effect.
 
-    In the zygote, so that the interpreter has learned what it learns of code by
-    running it. In a fork of it, so that memory which running a cell writes to
-    (reference counts, mostly) has been copied before there is a call.
+    So that the interpreter has learned what it learns of code by running it.
     """
     prepared.channel = Nowhere()
     prepared.run({"code": "print(end='')\n0", "name": "<rehearsal>"})

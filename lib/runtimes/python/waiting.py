@@ -67,8 +67,6 @@ def zygote(path, *modules):
     after_fork()
     if modules:
         preloading.renew()
-    if became == 1:
-        cells.rehearse()
     take(library)
 
 
