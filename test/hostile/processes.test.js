@@ -70,7 +70,8 @@ function boxes() {
 // ---- PRC-01, PRC-02, PRC-16 ------------------------------------------------
 
 const bombs = {
-  'of bash': [':(){ :|:& };:; wait', bash],
+  // The first shell stays: of the others each ends when it has made two.
+  'of bash': [':(){ :|:& };:; while :; do :; done', bash],
   'that nobody waits for': [
     'import os\nwhile True:\n  try: os.fork()\n  except OSError: pass',
     {},
