@@ -159,9 +159,10 @@ for (const { name, begin } of forms) {
     await new Promise(setImmediate);
     assert.deepEqual(uncaught, []);
 
-    // The box of a call is gone with it. A cell ends, and its Kernel lives on.
+    // The box of a call is gone with it. A cell ends, and its Kernel lives on: an
+    // interpreter and its supervisor.
     const left = busyDescendants();
-    assert.equal(left.length, name === 'by runCode' ? 0 : 1);
+    assert.equal(left.length, name === 'by runCode' ? 0 : 2);
     assert.equal((await run('40 + 2')).results[0].text, '42');
   });
 }

@@ -9,6 +9,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const {
   canary,
+  busyDescendants,
   descendants,
   eventually,
   glovebox,
@@ -171,10 +172,11 @@ test('ENV-05 a secret given to a box is in no command line of the host', async (
   const outcomes = held.map(([, call]) =>
     assert.rejects(call, { code: 'ERR_SANDBOX_CLOSED' }),
   );
-  const names = () => descendants().map(({ name }) => name);
+  const names = () => busyDescendants().map(({ name }) => name);
   const count = (part) => names().filter((name) => name.includes(part)).length;
+  // Two of the three pythons are the kernel's.
   await eventually(
-    () => count('sleep') === 2 && count('python') === 2 && count('node') === 1,
+    () => count('sleep') === 2 && count('python') === 3 && count('node') === 1,
     () => `not all run: ${names()}`,
   );
   const seen = await kernel.runCode('import os; os.environ["TOKEN"]');
