@@ -101,10 +101,11 @@ __attribute__((visibility("default"))) long gbx_take(struct gbx_take* take) {
   struct gbx_msg_head word;
   talk_begin(&word, GBX_M_WAITING, sizeof word);
   word.id = (uint32_t)call(__NR_getpid, 0, 0, 0, 0);
+  /* Before it is said: who ends zygotes by their name ends no call. */
+  talk_rename("glovebox-ready");
   if (talk_send(socket_fd, &word, -1) < 0) return 0; /* init is gone */
   struct gbx_msg_go go;
   struct gbx_fds fds;
-  talk_rename("glovebox-ready");
   long result = talk_receive(socket_fd, GBX_M_GO, sizeof go, &go.head, &fds);
   if (result == 0) return 0;
   STEP("recvmsg", result);

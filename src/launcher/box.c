@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,7 +80,7 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
     bool has = (parts->leaf_has & (1u << i)) != 0;
     box->leaf_fd[i] = has ? gbx_fds_steal(&leaf_fds, next++) : -1;
   }
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < BOX_SOURCES; i++)
     box->watch[i] = (struct box_watch){box, (enum box_source)i};
   if (parts->spec.traced) box->trace = trace_new(parts->usual);
   int result = parts->spec.traced && box->trace == NULL
@@ -231,6 +232,11 @@ void box_read_usage(struct box* box) {
   if (read_counter(box->leaf_fd[GBX_LEAF_MAX_PIDS], "", &usage->max_pids) &&
       usage->max_pids > 0)
     usage->max_pids--;
+}
+
+bool box_payload_is_gone(const struct box* box) {
+  struct pollfd polled = {.fd = box->payload_fd, .events = POLLIN};
+  return poll(&polled, 1, 0) > 0;
 }
 
 void box_hold_mounts(struct box* box) {

@@ -24,7 +24,8 @@ enum box_state {
 struct box;
 
 /* What of a box an epoll event is about. */
-enum box_source { BOX_SOCKET, BOX_LISTENER, BOX_OOM };
+enum box_source { BOX_SOCKET, BOX_LISTENER, BOX_OOM, BOX_PAYLOAD };
+#define BOX_SOURCES 4
 struct box_watch {
   struct box* box; /* NULL: about a zygote */
   enum box_source source;
@@ -59,7 +60,7 @@ struct box {
   bool reaped;                /* freed when the events at hand are done */
 
   struct gbx_msg_end end; /* collected for the engine */
-  struct box_watch watch[3];
+  struct box_watch watch[BOX_SOURCES];
 };
 
 /* One RUN of the engine, until its box has it. */
@@ -106,6 +107,9 @@ bool box_had_oom(struct box* box);
 
 /* Reads what the cgroup counted into `box->end`. */
 void box_read_usage(struct box* box);
+
+/* Whether what waits in a ready box has ended. */
+bool box_payload_is_gone(const struct box* box);
 
 /* Of a ready box. With the last process that is in it a mount namespace goes,
  * and the kernel waits for that before it says that the process has ended: more

@@ -42,6 +42,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -60,6 +61,10 @@
 #include "launcher/shelf.h"
 #include "launcher/tree.h"
 #include "launcher/zygote.h"
+
+/* We keep up to eight of each box. Twice that and more for those that wait
+ * leaves half of our descriptors to those that run. */
+#define DESCRIPTORS_A_BOX 20
 
 /* What ready boxes are made for: the defaults of lib/options.js. A run with
  * other limits has them changed before GO. */
@@ -90,6 +95,7 @@ static struct {
   struct filter trace_filter; /* made for the first traced run */
   struct filter zygote_filter;
   uint64_t files_soft, files_hard; /* of payloads */
+  int most_spare; /* boxes that may wait, in all roots together */
   uint32_t next_box;
   struct root* roots;
   struct box* boxes;
@@ -342,6 +348,8 @@ static bool same_limits(const struct gbx_wire_limits* a,
 /* With the run's limits in force and the workspace's tree, off it goes. */
 static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   const struct gbx_wire_limits* limits = &run->request.limits;
+  if (box_payload_is_gone(box))
+    return gbx_fail(err, GBX_E_DIED, ECHILD, "payload", "ended as it waited");
   if (box->leaf != 0 && !same_limits(limits, &box->limits)) {
     struct gbx_msg_leaf request = {.limits = *limits};
     GBX_MSG_INIT(&request, GBX_M_LEAF_SET, box->leaf);
@@ -372,6 +380,7 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   if (box->pty_fd >= 0) fds[count++] = box->pty_fd;
   tell_engine(&started.head, fds, count);
   fd_close(&box->pty_fd); /* its end is for the engine to see */
+  unwatch(box->payload_fd);
   fd_close(&box->payload_fd);
   return 0;
 }
@@ -510,8 +519,10 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
     profile_note(GBX_AT_BOX_MADE, box->run->request.head.id);
   struct root* root = find_root(box->root);
   if (box->by_zygote && root != NULL) root->zygote.failures = 0;
-  if (box->run != NULL && dispatch(box, box->run, &err) < 0)
-    give_up_box(box, &err);
+  int result = box->run != NULL
+                   ? dispatch(box, box->run, &err)
+                   : watch(box->payload_fd, &box->watch[BOX_PAYLOAD], &err);
+  if (result < 0) give_up_box(box, &err);
 }
 
 /* init has made the box. `fds`: its namespaces and its payload's socket. */
@@ -641,6 +652,10 @@ static void serve_box(struct box* box, enum box_source source,
       else /* nothing is left that could call: it would wake us for ever */
         unwatch(box->listener_fd);
       break;
+    case BOX_PAYLOAD: /* while it waited; init waits for a call, not for it */
+      unwatch(box->payload_fd);
+      box_kill(box);
+      break;
     case BOX_OOM:
       if (box_had_oom(box)) box->end.oom = 1;
       box_kill(box);
@@ -731,6 +746,7 @@ static void free_reaped(void) {
     uint32_t leaf = box->leaf;
     unwatch(box->socket_fd);
     unwatch(box->listener_fd);
+    unwatch(box->payload_fd);
     unwatch(box->leaf_fd[GBX_LEAF_OOM_EVENT]);
     box_free(box);
     if (leaf != 0) keeper_drop_leaf(leaf);
@@ -751,6 +767,13 @@ static void cancel(uint32_t run_id) {
 }
 
 /* ---- Ready boxes ------------------------------------------------------ */
+
+static bool is_room_for_spare_box(void) {
+  int count = 0;
+  for (const struct box* box = launcher.boxes; box != NULL; box = box->next)
+    if (box->run == NULL && !box->reaped) count++;
+  return count < launcher.most_spare;
+}
 
 static int count_spare_boxes(const struct root* root,
                              enum gbx_runtime runtime) {
@@ -791,6 +814,7 @@ static bool can_be_made(struct root* root, enum gbx_runtime runtime) {
 }
 
 static struct root* root_that_wants_a_box(enum gbx_runtime* ret_runtime) {
+  if (!is_room_for_spare_box()) return NULL;
   for (struct root* root = launcher.roots; root != NULL; root = root->next)
     for (int i = 0; i < GBX_RUNTIMES; i++) {
       enum gbx_runtime runtime = (enum gbx_runtime)i;
@@ -941,6 +965,11 @@ static void configure(const struct gbx_msg_config* config,
   if (fds->count > 3) profile_start(fds->fd[3]);
   if (limits_of_files(&launcher.files_soft, &launcher.files_hard, &err) < 0)
     launcher_fail_start(&err);
+  struct rlimit files = {0};
+  (void)getrlimit(RLIMIT_NOFILE, &files); /* or no box waits */
+  launcher.most_spare = files.rlim_cur / DESCRIPTORS_A_BOX < INT32_MAX
+                            ? (int)(files.rlim_cur / DESCRIPTORS_A_BOX)
+                            : INT32_MAX;
   launcher.scopes = landlock_can_scope();
   struct gbx_msg_launcher_up up = {.scopes = launcher.scopes};
   GBX_MSG_INIT(&up, GBX_M_LAUNCHER_UP, 0);

@@ -500,3 +500,30 @@ test('zygotes that die again and again while calls come cost no call', {
     await killing;
   }
 });
+
+test('what waits in a box and is killed there costs no call, and leaves no zombie', async (t) => {
+  const sandbox = await open(t);
+  const language = 'node';
+  await sandbox.runCode('1', { language });
+  const waiting = () =>
+    descendants().filter(({ name }) => name === 'glovebox-ready');
+  for (let round = 0; round < 3; round++) {
+    await eventually(() => waiting().length >= 2, 'nothing waits');
+    const killed = waiting();
+    for (const { pid } of killed) process.kill(pid, 'SIGKILL');
+    // A call that has one already when it dies is lost with it.
+    await eventually(() => {
+      const alive = waiting().filter(({ state }) => state !== 'Z');
+      return !alive.some(({ pid }) => killed.some((one) => one.pid === pid));
+    }, 'it lives');
+    const results = await Promise.all([
+      sandbox.runCode('40 + 2', { language }),
+      sandbox.runCode('40 + 2'),
+    ]);
+    for (const result of results) assert.equal(result.results[0].text, '42');
+    await eventually(
+      () => killed.every(({ pid }) => !fs.existsSync(`/proc/${pid}`)),
+      'a zombie is left',
+    );
+  }
+});
