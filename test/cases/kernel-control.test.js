@@ -9,6 +9,7 @@ const {
   busyDescendants,
   eventually,
   open,
+  skip,
   test,
 } = require('../helpers/harness.js');
 
@@ -261,7 +262,7 @@ test('close() while it restarts ends both', async (t) => {
 
 const hasCtypes = (t) => {
   const python = spawnSync('python3', ['-c', 'import ctypes']);
-  if (python.status !== 0) t.skip('the python of this host has no ctypes');
+  if (python.status !== 0) skip(t, 'the python of this host has no ctypes');
   return python.status === 0;
 };
 

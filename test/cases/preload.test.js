@@ -15,6 +15,7 @@ const {
   glovebox,
   hasCgroups,
   open,
+  skip,
   test,
 } = require('../helpers/harness.js');
 
@@ -244,9 +245,8 @@ function pythonWithNumpy() {
 
 const python = pythonWithNumpy();
 
-test('numpy is preloaded, calculates in threads, and is seeded anew', {
-  skip: python === undefined && 'no Python here has numpy',
-}, async (t) => {
+test('numpy is preloaded, calculates in threads, and is seeded anew', async (t) => {
+  if (python === undefined) return skip(t, 'no Python here has numpy');
   const sandbox = await open(t, { preload: ['numpy'], runtimes: { python } });
   const code =
     'import sys\nprint("numpy" in sys.modules)\nimport numpy\n' +
