@@ -279,7 +279,6 @@ module.exports = {
   rename,
   rm,
   stat,
-  toBytes,
   uses,
   watch,
   writeFile,
