@@ -37,6 +37,7 @@ const installedFiles = [
   'build/Release/join.so',
   'docs',
   'examples',
+  'scripts/failures.js',
   'src',
   'test',
 ];
@@ -73,11 +74,14 @@ function findTestFiles() {
     .sort();
 }
 
-function testCommand(node, { files, options }) {
+function testCommand(node, { files, options }, failures) {
   return [
     node,
     '--test',
     '--test-reporter=spec',
+    '--test-reporter-destination=stdout',
+    '--test-reporter=./scripts/failures.js',
+    `--test-reporter-destination=${failures}`,
     `--test-concurrency=${concurrentFiles}`,
     ...(fileTimeoutMs > 0 ? [`--test-timeout=${fileTimeoutMs}`] : []),
     ...options,
@@ -98,39 +102,76 @@ function printHeading(text) {
   console.log(`\n==== ${text} ====\n`);
 }
 
-function runAsCurrentUser(choice) {
-  const isRoot = process.getuid() === 0;
-  printHeading(`tests as ${isRoot ? 'root' : 'a plain user'}`);
-  const env = { ...process.env, GLOVEBOX_TEST_PASS: isRoot ? 'root' : 'user' };
-  return runWarmAndCold([], process.execPath, choice, { cwd: root, env });
+// What failed in each pass, printed again when all are over.
+const summaries = [];
+
+function runPass(heading, prefix, node, choice, options) {
+  printHeading(heading);
+  const failures = path.join(options.cwd, `.failures-${summaries.length}`);
+  // The user of the pass writes it, in a folder of root's.
+  fs.writeFileSync(failures, '');
+  fs.chmodSync(failures, 0o666);
+  try {
+    const command = testCommand(node, choice, failures);
+    const status = run([...prefix, ...command], options);
+    summaries.push({
+      heading,
+      status,
+      text: fs.readFileSync(failures, 'utf8'),
+    });
+  } finally {
+    fs.rmSync(failures, { force: true });
+  }
 }
 
-function runWarmAndCold(prefix, node, choice, options) {
-  const statuses = [run([...prefix, ...testCommand(node, choice)], options)];
-  const files = choice.files.filter((file) => coldFiles.includes(file));
-  if (files.length > 0) {
-    printHeading('the same with warm: false');
-    const env = { ...options.env, GLOVEBOX_TEST_WARM: '0' };
-    const command = testCommand(node, { ...choice, files });
-    statuses.push(run([...prefix, ...command], { ...options, env }));
+function printSummary() {
+  for (const { heading, status, text } of summaries) {
+    if (status === 0) continue;
+    printHeading(`failed among ${heading}`);
+    console.log(text || `(no test; the run ended with ${status})`);
   }
-  return Math.max(...statuses);
+}
+
+function runAsCurrentUser(choice) {
+  const isRoot = process.getuid() === 0;
+  const env = { ...process.env, GLOVEBOX_TEST_PASS: isRoot ? 'root' : 'user' };
+  runWarmAndCold(
+    `tests as ${isRoot ? 'root' : 'a plain user'}`,
+    [],
+    process.execPath,
+    choice,
+    { cwd: root, env },
+  );
+}
+
+function runWarmAndCold(heading, prefix, node, choice, options) {
+  runPass(heading, prefix, node, choice, options);
+  const files = choice.files.filter((file) => coldFiles.includes(file));
+  if (files.length === 0) return;
+  const env = { ...options.env, GLOVEBOX_TEST_WARM: '0' };
+  runPass(
+    `${heading}, with warm: false`,
+    prefix,
+    node,
+    { ...choice, files },
+    { ...options, env },
+  );
 }
 
 function runAsPlainUser({ files: allFiles, options }) {
   const files = allFiles.filter(
     (file) => !rootPassOnly.some((folder) => file.startsWith(folder)),
   );
-  if (files.length === 0) return 0;
+  if (files.length === 0) return;
 
-  printHeading(`tests as a plain user (uid ${plainId})`);
   // Not os.tmpdir(): TMPDIR may name a folder that is private to root, as the
   // folder of this clone may be.
   const copy = fs.mkdtempSync('/tmp/plain-user-');
   try {
     const env = preparePlainUser(copy);
     const node = findNodeFor(copy, env);
-    return runWarmAndCold(
+    runWarmAndCold(
+      `tests as a plain user (uid ${plainId})`,
       becomePlainUser,
       node,
       { files, options },
@@ -205,6 +246,7 @@ if (choice.files.length === 0) {
   console.error('no test files found');
   process.exit(1);
 }
-const statuses = [runAsCurrentUser(choice)];
-if (process.getuid() === 0) statuses.push(runAsPlainUser(choice));
-process.exitCode = Math.max(...statuses);
+runAsCurrentUser(choice);
+if (process.getuid() === 0) runAsPlainUser(choice);
+printSummary();
+process.exitCode = Math.max(...summaries.map(({ status }) => status));
