@@ -95,6 +95,12 @@ atexit.register(print, 'handler')
 threading.Thread(target=lambda: (time.sleep(.1), print('thread'))).start()`,
   'daemon threads that are not': `import threading, time
 threading.Thread(target=lambda: (time.sleep(9), print('late')), daemon=True).start()`,
+  'daemon threads that use what the end takes away': `import threading
+names = []
+def use():
+    while True: names.append(1); names.pop()
+for _ in range(4): threading.Thread(target=use, daemon=True).start()
+kept = [{'x': i} for i in range(100000)]`,
   'a daemon thread that never pauses': `import threading
 def spin():
     while True: pass

@@ -20,6 +20,10 @@ from os import _exit
 # What Python sets to None before the first module goes.
 DELETED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache",
            "meta_path", "__interactivehook__")
+# How long the code's other threads are to stand still, in seconds: Python's own
+# end stops them for ever before the first module goes. A wait of ours may let
+# them go on, and then this is what we wait for our turn.
+STANDSTILL = 0.2
 LAST = "last_exc", "last_type", "last_value", "last_traceback"
 kept = []
 
@@ -107,6 +111,7 @@ def end_threads(threading):
 
 def finalize():
     """Let go of the code's modules, the main one first."""
+    sys.setswitchinterval(STANDSTILL)
     has_more = any(len(names) != len(values) for names, values in shared)
     if isenabled():
         collect()
