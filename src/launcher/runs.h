@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_LAUNCHER_RUNS_H_
+#define SRC_LAUNCHER_RUNS_H_
+
+/* Runs, from RUN to END. */
+
+#include <stdbool.h>
+
+#include "launcher/state.h"
+
+/* Takes the descriptors. */
+void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds);
+
+/* Gives the run a box; `cold` one in which nothing waits. */
+void place_run(struct root* root, struct run* run, bool cold);
+
+/* With the run's limits in force and the workspace's tree, off it goes. */
+int dispatch(struct box* box, struct run* run, struct gbx_err* err);
+
+/* Says END and frees it. `box`: NULL if it got none. */
+void end_run(struct box* box, struct run* run, const struct gbx_msg_end* end);
+
+void cancel_run(uint32_t run_id);
+/* BLOCKED, of a run that is traced and has not ended. */
+void answer_trace(uint32_t run_id);
+
+bool run_wants_leaf(const struct gbx_msg_run* run);
+
+#endif  // SRC_LAUNCHER_RUNS_H_

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SRC_LAUNCHER_STATE_H_
+#define SRC_LAUNCHER_STATE_H_
+
+/* What the parts of the launcher share: one thread has it all. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launcher/box.h"
+#include "launcher/filter.h"
+#include "launcher/ready.h"
+#include "launcher/root.h"
+#include "launcher/zygote.h"
+
+struct root {
+  struct root* next;
+  uint32_t id;
+  struct root_image image;
+  bool shares_network; /* as all of its boxes do, those that wait too */
+  struct stock stock[GBX_RUNTIMES]; /* of ready boxes */
+  struct zygote zygote;
+  bool answered; /* ROOT, whose answer waits for a zygote that is needed */
+};
+
+struct launcher {
+  int epoll_fd;
+  int signal_fd;
+  bool rooted;
+  bool notify;
+  bool engine_gone;
+  bool leaves; /* the keeper can make them */
+  bool joins;  /* boxes join theirs, instead of being made in it */
+  int64_t joined_ms;
+  bool scopes; /* Landlock has them */
+  struct filter payload_filter, init_filter;
+  struct filter trace_filter; /* made for the first traced run */
+  struct filter zygote_filter;
+  uint64_t files_soft, files_hard; /* of payloads */
+  int most_spare; /* boxes that may wait, in all roots together */
+  uint32_t next_box;
+  struct root* roots;
+  struct box* boxes;
+  uint32_t next_leaf;
+  int64_t next_look_ms; /* of the watchdog; 0: nothing to look at */
+};
+extern struct launcher launcher;
+
+int64_t now_ms(void);
+
+/* `count` descriptors go with it, none are taken. */
+void tell_engine(const struct gbx_msg_head* head, const int* fds, int count);
+/* DONE; `err` with code GBX_OK: it worked. */
+void answer(uint32_t id, const struct gbx_err* err);
+
+/* Events of the descriptor come with `what`. */
+int watch(int fd, void* what, struct gbx_err* err);
+/* Before a close: epoll keeps an entry for as long as anybody has a copy of
+ * the descriptor, and a box that is being made has copies of all of ours. */
+void unwatch(int fd);
+
+#endif  // SRC_LAUNCHER_STATE_H_
