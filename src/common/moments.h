@@ -40,9 +40,8 @@ extern "C" {
   X(CONFINED, "init", "rights given up, filter on")                           \
   X(WORK_RECEIVED, "payload", "work handed on, payload woken")                \
   X(EXECUTING, "payload", "descriptors in place")                             \
-  X(EXECUTED, "init", "program executed, init woken")                         \
-  X(ENDED, "init", "program ran and ended, init woken")                       \
-  X(REAPED, "launcher", "box ended by the kernel, launcher woken")            \
+  X(ENDED, "init", "program executed, ran and ended; init woken")             \
+  X(REAPED, "launcher", "its end reported, launcher woken")                   \
   X(END_MADE, "launcher", "usage read")                                       \
   X(END_RECEIVED, "engine", "END sent, engine woken")                         \
   X(DRAINED, "engine", "pipes emptied")                                       \

@@ -15,8 +15,9 @@
  *   launcher -> engine   LAUNCHER_UP or FAILED; DONE; STARTED; BLOCKED; END
  *   launcher -> keeper   TREE, LEAF_MAKE, LEAF_SET (each answered by DONE),
  *                        LEAF_DROP
- *   init -> launcher     [NAMESPACES]; BOX_READY or FAILED; BOX_END
+ *   init -> launcher     [NAMESPACES]; BOX_READY or FAILED; [BOUND]; BOX_END
  *   launcher -> init     GO; init -> payload: GO
+ *   launcher -> init     or BIND; launcher -> payload: GO
  *   payload -> init      PAYLOAD_READY; [WAITING]; EXECUTING, FAILED
  *   launcher -> zygote   FORK
  *   zygote -> launcher   WAITING, FAILED; FORKED
@@ -77,6 +78,8 @@ enum gbx_msg_type {
   GBX_M_NAMESPACES,
   GBX_M_FORK,
   GBX_M_FORKED,
+  GBX_M_BIND,
+  GBX_M_BOUND, /* from init: the workspace is there, our rights are gone */
 };
 
 struct gbx_msg_head {
@@ -232,6 +235,7 @@ enum gbx_leaf_fd {
   GBX_LEAF_MAX_USAGE, /* not with v2 before Linux 5.19 */
   GBX_LEAF_CPU_USAGE, /* v1 cpuacct.usage, v2 cpu.stat */
   GBX_LEAF_MAX_PIDS,  /* v2 pids.peak, since Linux 6.1 */
+  GBX_LEAF_PIDS,      /* pids.current */
   GBX_LEAF_FDS,       /* at most that many stay open in the launcher */
 };
 
@@ -328,6 +332,7 @@ struct gbx_msg_box_end {
   struct gbx_msg_head head;
   int32_t wait_code;           /* CLD_EXITED, CLD_KILLED or CLD_DUMPED */
   int32_t wait_status;         /* exit code or signal */
+  uint32_t alone;              /* no other process is left in the box */
   struct gbx_wire_usage usage; /* of what was waited for in the box */
   struct gbx_err err; /* not GBX_OK: the payload did not come to execute */
 };
@@ -365,7 +370,9 @@ struct gbx_msg_blocked {
 
 /* GO, to init. Descriptors: the workspace's tree, with `mounts` a tree that has
  * them all, then those of RUN. init hands it on to the payload without the
- * trees. */
+ * trees.
+ * BIND: the trees alone, before there is a run; GO then goes to the payload,
+ * without them. */
 struct gbx_msg_go {
   struct gbx_msg_head head;
   uint32_t flags;        /* enum gbx_run_flags */

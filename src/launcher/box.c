@@ -22,6 +22,12 @@ static int clone_init(struct box* box, const struct box_parts* parts,
     return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "box");
   box->socket_fd = pair[0];
   cleanup_fd int init_fd = pair[1];
+  /* Here, or it would be in the box's list of sockets for the code to see. */
+  struct box_spec spec = parts->spec;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, spec.work_fds) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "payload");
+  box->work_fd = spec.work_fds[0];
+  cleanup_fd int payload_fd = spec.work_fds[1];
   /* Not NEWCGROUP: its root would be our cgroup, also of a box that is made in
    * its own. Not NEWNS: init copies the prepared root's instead of ours. */
   struct clone_args args = {
@@ -37,7 +43,7 @@ static int clone_init(struct box* box, const struct box_parts* parts,
   if (pid < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "clone3",
                     "pid, ipc, uts and network namespaces of a box");
-  if (pid == 0) init_main(&parts->spec, init_fd);
+  if (pid == 0) init_main(&spec, init_fd);
   box->pid = box->memory.init = pid;
   return 0;
 }
@@ -67,7 +73,8 @@ struct box* box_new(const struct box_parts* parts, struct gbx_err* err) {
     (void)gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "box");
     return NULL;
   }
-  box->pidfd = box->socket_fd = box->listener_fd = box->memory.shm_fd = -1;
+  box->pidfd = box->socket_fd = box->work_fd = box->listener_fd = -1;
+  box->memory.shm_fd = -1;
   box->payload_fd = box->pty_fd = box->mounts_fd = -1;
   box->root = parts->root;
   box->by_zygote = parts->spec.by_zygote;
@@ -107,18 +114,35 @@ int box_go(struct box* box, struct run* run, int tree_fd, int mounts_fd,
     go.pids = run->request.limits.pids;
   go.mounts = mounts_fd >= 0;
   GBX_MSG_INIT(&go, GBX_M_GO, run->request.head.id);
-  int fds[GBX_MSG_FDS] = {tree_fd};
-  int count = 1;
+  int fds[GBX_MSG_FDS];
+  int count = 0;
+  if (tree_fd >= 0) fds[count++] = tree_fd;
   if (mounts_fd >= 0) fds[count++] = mounts_fd;
   for (int i = 0; i < run->fds.count && count < GBX_MSG_FDS; i++)
     fds[count++] = run->fds.fd[i];
-  int result = gbx_msg_send(box->socket_fd, &go.head, fds, count);
+  int socket_fd = box->state == BOX_BOUND ? box->work_fd : box->socket_fd;
+  int result = gbx_msg_send(socket_fd, &go.head, fds, count);
   if (result == -EPIPE || result == -ECONNRESET)
     return gbx_fail(err, GBX_E_DIED, -result, "box", "ended before its run");
   if (result < 0) return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "box");
   /* Ours would keep the pipes open. */
   gbx_fds_close(&run->fds);
+  fd_close(&box->work_fd);
   box->state = BOX_RUNNING;
+  return 0;
+}
+
+int box_bind(struct box* box, uint32_t workspace, int tree_fd, int mounts_fd,
+             struct gbx_err* err) {
+  struct gbx_msg_go bind = {.memory_bytes = box->limits.memory_bytes,
+                            .mounts = mounts_fd >= 0};
+  GBX_MSG_INIT(&bind, GBX_M_BIND, 0);
+  int fds[2] = {tree_fd, mounts_fd};
+  int result =
+      gbx_msg_send(box->socket_fd, &bind.head, fds, mounts_fd >= 0 ? 2 : 1);
+  if (result < 0) return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "BIND");
+  box->workspace = workspace;
+  box->state = BOX_BINDING;
   return 0;
 }
 
@@ -215,6 +239,11 @@ bool box_had_oom(struct box* box) {
          count > 0;
 }
 
+bool box_is_empty(const struct box* box) {
+  uint64_t tasks = 0;
+  return read_counter(box->leaf_fd[GBX_LEAF_PIDS], "", &tasks) && tasks <= 1;
+}
+
 void box_read_usage(struct box* box) {
   /* What the leaf does not have init has counted. */
   struct gbx_wire_usage* usage = &box->end.usage;
@@ -249,6 +278,7 @@ void box_free(struct box* box) {
   fd_close(&box->mounts_fd);
   fd_close(&box->pidfd);
   fd_close(&box->socket_fd);
+  fd_close(&box->work_fd);
   fd_close(&box->listener_fd);
   fd_close(&box->payload_fd);
   fd_close(&box->pty_fd);

@@ -18,7 +18,10 @@
 enum box_state {
   BOX_MAKING,  /* init sets itself up */
   BOX_READY,   /* its payload waits for GO */
+  BOX_BINDING, /* gets its workspace ahead of a run */
+  BOX_BOUND,   /* has it */
   BOX_RUNNING, /* has a run */
+  BOX_ENDED,   /* END was sent, or there is nobody to send it to */
 };
 
 struct box;
@@ -33,10 +36,13 @@ struct box_watch {
 
 struct box {
   struct box* next;
+  struct box* next_spare; /* of its root */
   enum box_state state;
   pid_t pid;            /* init, in the launcher's pid namespace */
   int pidfd;            /* of init */
   int socket_fd;        /* to init */
+  int work_fd;          /* to its payload, which gets GO there if bound */
+  uint32_t workspace;   /* that it is bound to; 0: to none */
   int listener_fd;      /* reports the kill set; -1 if none */
   struct trace* trace;  /* and, if not NULL, all that is refused */
   int payload_fd;       /* pidfd of the payload */
@@ -56,6 +62,7 @@ struct box {
 
   struct run* run;            /* waiting for this box, or running in it */
   struct watchdog_box memory; /* looked at where there is no cgroup */
+  bool is_empty;              /* but for init */
   bool dismissed;             /* nobody wants it any more */
   bool reaped;                /* freed when the events at hand are done */
 
@@ -90,9 +97,13 @@ void box_payload_ended(struct box* box, const siginfo_t* info,
                        const struct rusage* usage);
 
 /* Sends GO. `tree_fd` is the workspace's tree, `mounts_fd` that of the mounts
- * or -1. */
+ * or -1; a bound box takes neither. */
 int box_go(struct box* box, struct run* run, int tree_fd, int mounts_fd,
            struct gbx_err* err);
+
+/* Gives a ready box the workspace of a run that may come. */
+int box_bind(struct box* box, uint32_t workspace, int tree_fd, int mounts_fd,
+             struct gbx_err* err);
 
 /* Kills everything in it; its reaping follows. */
 void box_kill(struct box* box);
@@ -104,6 +115,9 @@ void box_take_notification(struct box* box);
 
 /* Whether the cgroup ran out of memory since it was made. */
 bool box_had_oom(struct box* box);
+
+/* Whether its cgroup says that only init is left. */
+bool box_is_empty(const struct box* box);
 
 /* Reads what the cgroup counted into `box->end`. */
 void box_read_usage(struct box* box);

@@ -16,6 +16,7 @@
 #include "launcher/profile.h"
 #include "launcher/roots.h"
 #include "launcher/runs.h"
+#include "launcher/spares.h"
 #include "launcher/zygotes.h"
 
 /* Fills in what of the parts a box's leaf is. */
@@ -41,7 +42,6 @@ static int make_leaf(struct box_parts* parts, struct gbx_fds* ret_fds,
   else
     for (; count < ret_fds->count; count++)
       parts->spec.procs_fd[parts->spec.procs_count++] = ret_fds->fd[count];
-  launcher.joins = parts->spec.procs_count > 0;
   return 0;
 }
 
@@ -125,7 +125,6 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
   if (box->leaf == 0) box->memory.shm_fd = gbx_fds_steal(fds, next);
   box_hold_mounts(box);
   box->state = BOX_READY;
-  launcher.joined_ms = now_ms();
   if (box->run != NULL)
     profile_note(GBX_AT_BOX_MADE, box->run->request.head.id);
   struct root* root = find_root(box->root);
@@ -134,6 +133,14 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
                    ? dispatch(box, box->run, &err)
                    : watch(box->payload_fd, &box->watch[BOX_PAYLOAD], &err);
   if (result < 0) give_up_box(box, &err);
+}
+
+static void box_is_bound(struct box* box) {
+  struct gbx_err err = {0};
+  if (box->state != BOX_BINDING) return;
+  box->state = BOX_BOUND;
+  if (box->run != NULL && dispatch(box, box->run, &err) < 0)
+    give_up_box(box, &err);
 }
 
 /* init has made the box. `fds`: its namespaces and its payload's socket. */
@@ -187,6 +194,9 @@ static bool serve_box_socket(struct box* box) {
     case GBX_M_BOX_READY:
       box_is_ready(box, &message.box_ready, &fds);
       break;
+    case GBX_M_BOUND:
+      box_is_bound(box);
+      break;
     case GBX_M_FAILED:
       gbx_err_sanitize(&message.result.err);
       box->end.err = message.result.err;
@@ -196,6 +206,7 @@ static bool serve_box_socket(struct box* box) {
       box->end.wait_code = message.box_end.wait_code;
       box->end.wait_status = message.box_end.wait_status;
       box->end.usage = message.box_end.usage;
+      box->is_empty = message.box_end.alone != 0;
       if (message.box_end.err.code != GBX_OK) {
         gbx_err_sanitize(&message.box_end.err);
         box->end.err = message.box_end.err;
@@ -208,35 +219,12 @@ static bool serve_box_socket(struct box* box) {
   return true;
 }
 
-void serve_box(struct box* box, enum box_source source, uint32_t events) {
-  if (box->reaped) return;
-  switch (source) {
-    case BOX_SOCKET:
-      (void)serve_box_socket(box);
-      break;
-    case BOX_LISTENER:
-      if (events & EPOLLIN)
-        box_take_notification(box);
-      else /* nothing is left that could call: it would wake us for ever */
-        unwatch(box->listener_fd);
-      break;
-    case BOX_PAYLOAD: /* while it waited; init waits for a call, not for it */
-      unwatch(box->payload_fd);
-      box_kill(box);
-      break;
-    case BOX_OOM:
-      if (box_had_oom(box)) box->end.oom = 1;
-      box_kill(box);
-      break;
-  }
-}
-
-static void finish_box(struct box* box) {
+/* No process of the code is left: END does not wait for init's. */
+static void conclude(struct box* box) {
+  if (box->state == BOX_ENDED) return;
   if (box->run != NULL) profile_note(GBX_AT_REAPED, box->run->request.head.id);
-  /* What init said last may still lie in the socket; a call or an oom may be
-   * waiting in its descriptor behind the death that it caused. */
-  while (serve_box_socket(box))
-    continue;
+  /* A call or an oom may be waiting in its descriptor behind the death that it
+   * caused. */
   if (box->listener_fd >= 0) {
     struct pollfd polled = {.fd = box->listener_fd, .events = POLLIN};
     if (poll(&polled, 1, 0) > 0 && (polled.revents & POLLIN) != 0)
@@ -257,19 +245,64 @@ static void finish_box(struct box* box) {
     root->zygote.failures++;
   else if (root != NULL && !box->dismissed)
     stock_ended(&root->stock[box->runtime], failed || box->run == NULL);
-  box->reaped = true;
+  bool was_making = box->state == BOX_MAKING;
+  bool was_binding = box->state == BOX_BINDING;
+  box->state = BOX_ENDED;
+  remove_spare_box(box);
   if (box->run == NULL) return;
   if (root != NULL && !failed)
     stock_resume(&root->stock[box->run->request.runtime]);
-  if (root != NULL && box->state == BOX_MAKING &&
-      box->runtime != GBX_RUNTIME_NONE) {
+  if (root != NULL && was_making && box->runtime != GBX_RUNTIME_NONE) {
     /* It is the interpreter that cannot wait for a call. */
     struct run* run = box->run;
     box->run = NULL;
     place_run(root, run, true);
+  } else if (root != NULL && was_binding) {
+    struct run* run = box->run;
+    box->run = NULL;
+    place_run(root, run, false);
   } else {
     end_run(box, box->run, &box->end);
   }
+}
+
+/* init was reaped, the last process of the box. */
+static void finish_box(struct box* box) {
+  /* What init said last may still lie in the socket. */
+  while (serve_box_socket(box))
+    continue;
+  conclude(box);
+  box->reaped = true;
+}
+
+void serve_box(struct box* box, enum box_source source, uint32_t events) {
+  if (box->reaped) return;
+  switch (source) {
+    case BOX_SOCKET:
+      (void)serve_box_socket(box);
+      if (box->is_empty) conclude(box);
+      break;
+    case BOX_LISTENER:
+      if (events & EPOLLIN)
+        box_take_notification(box);
+      else /* nothing is left that could call: it would wake us for ever */
+        unwatch(box->listener_fd);
+      break;
+    case BOX_PAYLOAD: /* while it waited; init waits for a call, not for it */
+      unwatch(box->payload_fd);
+      box_kill(box);
+      break;
+    case BOX_OOM:
+      if (box_had_oom(box)) box->end.oom = 1;
+      box_kill(box);
+      break;
+  }
+}
+
+static void finish_payload(struct box* box, const siginfo_t* info,
+                           const struct rusage* usage) {
+  box_payload_ended(box, info, usage);
+  if (box_is_empty(box)) conclude(box);
 }
 
 void reap(void) {
@@ -298,7 +331,7 @@ void reap(void) {
     else if (box->pid == info.si_pid)
       finish_box(box);
     else
-      box_payload_ended(box, &info, &usage);
+      finish_payload(box, &info, &usage);
   }
 }
 

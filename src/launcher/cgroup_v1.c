@@ -180,6 +180,10 @@ static int open_fds(const struct cgroup* cgroup, uint32_t number,
   result = cgroup_leaf_open(leaf, GBX_LEAF_CPU_USAGE, usage_fd, "cpuacct.usage",
                             err);
   if (result < 0) return result;
+  cleanup_fd int pids_fd = cgroup_open_leaf(cgroup, CGROUP_PIDS, number, err);
+  if (pids_fd < 0) return pids_fd;
+  result = cgroup_leaf_open(leaf, GBX_LEAF_PIDS, pids_fd, "pids.current", err);
+  if (result < 0) return result;
   /* Not cgroup.procs: for a process the kernel takes a lock that every fork,
    * exec and exit of the machine needs, and waits for an RCU grace period. A
    * thread that moves itself, and is the only one of its process, takes none.

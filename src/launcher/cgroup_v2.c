@@ -347,6 +347,8 @@ static int open_fds(const struct cgroup* cgroup, uint32_t number,
   if (result >= 0 && faccessat(dir_fd, "pids.peak", F_OK, 0) == 0)
     result =
         cgroup_leaf_open(leaf, GBX_LEAF_MAX_PIDS, dir_fd, "pids.peak", err);
+  if (result >= 0)
+    result = cgroup_leaf_open(leaf, GBX_LEAF_PIDS, dir_fd, "pids.current", err);
   if (result < 0) return result;
   /* The launcher of a plain user may make a process in there, which is the
    * quicker way. That of root is nobody on the host, so its boxes join by what

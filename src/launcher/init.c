@@ -240,12 +240,10 @@ static pid_t fork_payload(const struct box_spec* spec, int socket_fd,
 /* Starts the payload and waits until it is set up. Returns its pid; the
  * listener of its filter is sent on with BOX_READY. */
 static pid_t start_payload(const struct box_spec* spec, int socket_fd,
-                           int* ret_payload_fd, struct gbx_err* err) {
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "socketpair", "payload");
+                           struct gbx_err* err) {
   int master_fd = -1;
-  pid_t pid = fork_payload(spec, socket_fd, pair[1], &master_fd, err);
+  int work_fd = spec->work_fds[0];
+  pid_t pid = fork_payload(spec, socket_fd, spec->work_fds[1], &master_fd, err);
   if (pid < 0) return pid;
 
   /* From here on nothing of the payload's user may look into us: our memory
@@ -255,7 +253,7 @@ static pid_t start_payload(const struct box_spec* spec, int socket_fd,
 
   union gbx_msg message;
   struct gbx_fds fds;
-  int result = gbx_msg_recv(pair[0], &message, &fds);
+  int result = gbx_msg_recv(work_fd, &message, &fds);
   if (result <= 0)
     return gbx_fail(err, GBX_E_DIED, ECHILD, "payload", "ended in its set-up");
   if (message.head.type == GBX_M_FAILED) {
@@ -266,13 +264,12 @@ static pid_t start_payload(const struct box_spec* spec, int socket_fd,
     return gbx_fail(err, GBX_E_INTERNAL, EBADMSG, "payload",
                     "sent %d descriptors", fds.count);
   if (spec->by_zygote || spec->standby_fd >= 0) {
-    pid_t waiting = await_interpreter(pair[0], err);
+    pid_t waiting = await_interpreter(work_fd, err);
     if (waiting < 0) return waiting;
     pid = waiting;
   }
   result = send_ready(spec, socket_fd, pid, master_fd, &fds, err);
   if (result < 0) return result;
-  *ret_payload_fd = pair[0];
   return pid;
 }
 
@@ -310,15 +307,17 @@ static int give_up_rights(const struct box_spec* spec, struct gbx_err* err) {
   return filter_load(spec->init_filter, 0, err);
 }
 
-/* After GO: what the payload says until it executes. Success is EXECUTING and
- * then the end of the socket, which its exec closes; the end alone means that
- * it died. */
-static void await_exec(int payload_fd, struct gbx_msg_box_end* end) {
+/* Returns the run's number. What the payload said from GO on until it executed,
+ * or died. Success is EXECUTING and then the end of the socket, which its exec
+ * closes; the end alone means that it died. */
+static uint32_t hear_payload(int payload_fd, struct gbx_msg_box_end* end) {
   bool executing = false;
+  uint32_t run = 0;
   union gbx_msg message;
   struct gbx_fds fds;
   while (gbx_msg_recv(payload_fd, &message, &fds) > 0) {
     gbx_fds_close(&fds);
+    run = message.head.id;
     if (message.head.type == GBX_M_EXECUTING) executing = true;
     if (message.head.type == GBX_M_FAILED) {
       end->err = message.result.err;
@@ -329,6 +328,7 @@ static void await_exec(int payload_fd, struct gbx_msg_box_end* end) {
   if (!executing && end->err.code == GBX_OK)
     (void)gbx_fail(&end->err, GBX_E_DIED, ECHILD, "payload",
                    "ended before it executed");
+  return run;
 }
 
 static uint64_t microseconds(const struct timeval* time) {
@@ -354,6 +354,9 @@ static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
     if (info.si_pid != payload) continue;
     end->wait_code = info.si_code;
     end->wait_status = info.si_status;
+    /* All orphans are our children: without one nobody else is left. */
+    end->alone = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 &&
+                 errno == ECHILD;
     break;
   }
   struct rusage usage;
@@ -376,56 +379,71 @@ static void reap_until(pid_t payload, struct gbx_msg_box_end* end) {
 /* The launcher's other boxes, its engine and its keeper: a fork has copies of
  * all their descriptors, and as long as it has them their ends do not show. */
 static void close_foreign(const struct box_spec* spec, int socket_fd) {
-  int keep[GBX_MSG_FDS + 3] = {socket_fd, spec->root->ns_fd};
-  int count = 2;
+  int keep[GBX_MSG_FDS + 5] = {socket_fd, spec->root->ns_fd, spec->work_fds[0],
+                               spec->work_fds[1]};
+  int count = 4;
   if (spec->standby_fd >= 0) keep[count++] = spec->standby_fd;
   for (int i = 0; i < spec->procs_count; i++)
     keep[count++] = spec->procs_fd[i];
   if (fd_close_except(keep, count) < 0) _exit(127);
 }
 
+/* GO or BIND: the workspace, and no rights from then on. With GO the payload
+ * gets its work. */
+static void take_workspace(const struct box_spec* spec, int launcher,
+                           struct gbx_err* err) {
+  union gbx_msg message;
+  struct gbx_fds fds;
+  if (gbx_msg_recv(launcher, &message, &fds) <= 0) _exit(127);
+  bool is_bind = message.head.type == GBX_M_BIND;
+  if (!is_bind && message.head.type != GBX_M_GO) _exit(127);
+  uint32_t run = message.head.id;
+  profile_note(GBX_AT_GO_RECEIVED, run);
+  int trees = message.go.mounts != 0 ? 2 : 1;
+  int work = is_bind ? 0 : gbx_run_fd_count(message.go.flags);
+  if (fds.count < trees + work) {
+    (void)gbx_fail(err, GBX_E_SETUP, EMFILE, "recvmsg", "GO");
+    die(launcher, err);
+  }
+  if ((message.go.memory_bytes != spec->limits.memory_bytes &&
+       resize_scratch(message.go.memory_bytes, err) < 0) ||
+      attach_workspace(gbx_fds_steal(&fds, 0), err) < 0 ||
+      (trees > 1 && mounts_attach(fds.fd[1], spec->root, err) < 0))
+    die(launcher, err);
+  profile_note(GBX_AT_ATTACHED, run);
+  if (give_up_rights(spec, err) < 0) die(launcher, err);
+  profile_note(GBX_AT_CONFINED, run);
+  int result;
+  if (is_bind) {
+    struct gbx_msg_head bound;
+    gbx_msg_head_init(&bound, GBX_M_BOUND, sizeof bound, 0);
+    result = gbx_msg_send(launcher, &bound, NULL, 0);
+  } else {
+    result = gbx_msg_send(spec->work_fds[0], &message.head, fds.fd + trees,
+                          fds.count - trees);
+  }
+  gbx_fds_close(&fds);
+  if (result < 0)
+    (void)gbx_fail(err, GBX_E_DIED, -result, "payload", "did not wait");
+}
+
 void init_main(const struct box_spec* spec, int launcher) {
-  struct gbx_err err = {0};
-  int own = -1;
+  struct gbx_msg_box_end end = {0};
+  struct gbx_err* err = &end.err;
   close_foreign(spec, launcher);
-  if (make_box(spec, &err) < 0) die(launcher, &err);
-  pid_t payload = start_payload(spec, launcher, &own, &err);
-  if (payload < 0 || give_up_most_rights(&err) < 0) die(launcher, &err);
+  if (make_box(spec, err) < 0) die(launcher, err);
+  pid_t payload = start_payload(spec, launcher, err);
+  if (payload < 0 || give_up_most_rights(err) < 0) die(launcher, err);
 
   /* Before the filter, which lets nobody say so later: the kernel reaps orphans
    * by itself. */
   if (spec->by_zygote && signal(SIGCHLD, SIG_IGN) == SIG_ERR) _exit(127);
-
-  union gbx_msg message;
-  struct gbx_fds fds;
-  if (gbx_msg_recv(launcher, &message, &fds) <= 0 ||
-      message.head.type != GBX_M_GO)
-    _exit(127);
-  uint32_t run = message.head.id;
-  profile_note(GBX_AT_GO_RECEIVED, run);
-  int trees = message.go.mounts != 0 ? 2 : 1;
-  if (fds.count < trees + gbx_run_fd_count(message.go.flags)) {
-    (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "GO");
-    die(launcher, &err);
-  }
-  if ((message.go.memory_bytes != spec->limits.memory_bytes &&
-       resize_scratch(message.go.memory_bytes, &err) < 0) ||
-      attach_workspace(gbx_fds_steal(&fds, 0), &err) < 0 ||
-      (trees > 1 && mounts_attach(fds.fd[1], spec->root, &err) < 0))
-    die(launcher, &err);
-  profile_note(GBX_AT_ATTACHED, run);
-  if (give_up_rights(spec, &err) < 0) die(launcher, &err);
-  profile_note(GBX_AT_CONFINED, run);
-  int result =
-      gbx_msg_send(own, &message.head, fds.fd + trees, fds.count - trees);
-  gbx_fds_close(&fds);
-  struct gbx_msg_box_end end = {0};
-  if (result < 0)
-    (void)gbx_fail(&end.err, GBX_E_DIED, -result, "payload", "did not wait");
-  await_exec(own, &end);
-  profile_note(GBX_AT_EXECUTED, run);
-  if (spec->by_zygote && end.err.code == GBX_OK) await_end(launcher);
+  take_workspace(spec, launcher, err);
+  /* All that the payload says before its end can wait until then: to hear it at
+   * once would wake us while the program starts. */
   if (!spec->by_zygote) reap_until(payload, &end);
+  uint32_t run = hear_payload(spec->work_fds[0], &end);
+  if (spec->by_zygote && end.err.code == GBX_OK) await_end(launcher);
   profile_note(GBX_AT_ENDED, run);
   GBX_MSG_INIT(&end, GBX_M_BOX_END, 0);
   (void)gbx_msg_send(launcher, &end.head, NULL, 0); /* or our death tells */

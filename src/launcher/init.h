@@ -24,8 +24,10 @@ struct box_spec {
   bool traced;         /* which answers, so that a call waits for it */
   bool pty;            /* the box has a terminal, of this size */
   uint16_t columns, rows;
-  int standby_fd; /* exec blob of an interpreter that waits for GO; or -1 */
-  bool by_zygote; /* or one is forked into the box */
+  int work_fds[2]; /* a socket pair: what brings the payload its work, and its
+                    */
+  int standby_fd;  /* exec blob of an interpreter that waits for GO; or -1 */
+  bool by_zygote;  /* or one is forked into the box */
 };
 
 /* The life of a box's pid 1. `socket_fd` leads to the launcher. */

@@ -146,14 +146,12 @@ static void serve(void) {
     launcher_fail_start(&err);
   int64_t quiet_since = 0; /* 0: from now on */
   while (!launcher.engine_gone) {
-    enum gbx_runtime wanted = GBX_RUNTIME_NONE;
-    struct root* wanting = root_that_wants_a_box(&wanted);
+    int quiet = spare_work_quiet();
     int look = keep_watch();
     int expiry = expire_spare_boxes();
     int timeout = look < 0 || (expiry >= 0 && expiry < look) ? expiry : look;
-    bool may_refill = false;
-    if (wanting != NULL) {
-      int quiet = quiet_time();
+    bool may_work = false;
+    if (quiet >= 0) {
       if (look >= 0) {
         /* The watchdog's wake-ups are no events: the quiet goes on. */
         int64_t now = now_ms();
@@ -161,14 +159,14 @@ static void serve(void) {
         int64_t left = quiet_since + quiet - now;
         quiet = left > 0 ? (int)left : 0;
       }
-      may_refill = look < 0 || quiet <= look;
-      if (may_refill) timeout = quiet;
+      may_work = look < 0 || quiet <= look;
+      if (may_work) timeout = quiet;
     }
     struct epoll_event events[32];
     int count = (int)RETRY(epoll_wait(launcher.epoll_fd, events, 32, timeout));
     if (count < 0) return;
-    if (count > 0 || may_refill) quiet_since = 0;
-    if (count == 0 && may_refill) refill(wanting, wanted);
+    if (count > 0 || may_work) quiet_since = 0;
+    if (count == 0 && may_work) do_spare_work();
     for (int i = 0; i < count; i++) {
       void* mark = events[i].data.ptr;
       if (mark == &engine_mark) {

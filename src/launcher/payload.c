@@ -103,9 +103,10 @@ static int place_descriptors(struct gbx_fds* fds, uint32_t flags,
   return 0;
 }
 
-static void send_head(int socket_fd, enum gbx_msg_type type, int fd) {
+static void send_head(int socket_fd, enum gbx_msg_type type, uint32_t id,
+                      int fd) {
   struct gbx_msg_head head;
-  gbx_msg_head_init(&head, type, sizeof head, 0);
+  gbx_msg_head_init(&head, type, sizeof head, id);
   if (gbx_msg_send(socket_fd, &head, &fd, fd > 0 ? 1 : 0) < 0) _exit(127);
 }
 
@@ -120,7 +121,7 @@ void payload_main(const struct box_spec* spec, int init_fd, int slave_fd) {
   if (read < 0) die(3, &err, 127);
   int listener_fd = confine(spec, slave_fd, &err);
   if (listener_fd < 0) die(3, &err, 127);
-  send_head(3, GBX_M_PAYLOAD_READY, listener_fd);
+  send_head(3, GBX_M_PAYLOAD_READY, 0, listener_fd);
   if (listener_fd > 0) (void)close(listener_fd);
   if (limits_set_files(&err) < 0) die(3, &err, 127);
   if (stands_by) {
@@ -148,7 +149,7 @@ void payload_main(const struct box_spec* spec, int init_fd, int slave_fd) {
       program_enter_cwd(&program, &err) < 0)
     die(socket_fd, &err, 127);
   profile_note(GBX_AT_EXECUTING, message.head.id);
-  send_head(socket_fd, GBX_M_EXECUTING, -1);
+  send_head(socket_fd, GBX_M_EXECUTING, message.head.id, -1);
   /* Point of no return: on success nothing of us is left. */
   int why = program_execute(&program);
   bool missing = why == ENOENT;

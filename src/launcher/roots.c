@@ -10,6 +10,7 @@
 #include "launcher/keeper_client.h"
 #include "launcher/mounts.h"
 #include "launcher/shelf.h"
+#include "launcher/spares.h"
 #include "launcher/tree.h"
 #include "launcher/zygotes.h"
 
@@ -70,6 +71,8 @@ void drop_root(uint32_t id) {
     if (root->zygote.state != ZYGOTE_NONE)
       (void)kill(root->zygote.pid, SIGKILL);
     fd_close(&root->zygote.socket_fd);
+    for (struct box* box = root->spares; box != NULL; box = box->next_spare)
+      launcher.spare--;
     root_image_done(&root->image);
     free(root);
     break;
@@ -79,6 +82,10 @@ void drop_root(uint32_t id) {
 }
 
 void drop_workspace(uint32_t id) {
+  for (struct root* root = launcher.roots; root != NULL; root = root->next)
+    for (int i = 0; i < GBX_RUNTIMES; i++)
+      if (root->recent[i].workspace == id) root->recent[i] = (struct recent){0};
+  dismiss_bound_boxes(id);
   shelf_drop(id);
   mounts_drop(id);
 }

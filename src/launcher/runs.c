@@ -28,6 +28,7 @@ void end_run(struct box* box, struct run* run, const struct gbx_msg_end* end) {
   tell_engine(&message.head, NULL, 0);
   gbx_fds_close(&run->fds);
   free(run);
+  launcher.runs--;
   if (box != NULL) box->run = NULL;
 }
 
@@ -56,13 +57,16 @@ int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
     gbx_fds_close(&none);
     box->limits = *limits;
   }
-  cleanup_fd int tree_fd = shelf_clone(run->request.workspace, err);
-  if (tree_fd < 0) return tree_fd;
-  const struct root* root = find_root(run->request.root);
+  cleanup_fd int tree_fd = -1;
   cleanup_fd int mounts_fd = -1;
-  if (root != NULL && root->image.mounts != NULL) {
-    mounts_fd = mounts_clone(run->request.workspace, err);
-    if (mounts_fd < 0) return mounts_fd;
+  if (box->state != BOX_BOUND) {
+    tree_fd = shelf_clone(run->request.workspace, err);
+    if (tree_fd < 0) return tree_fd;
+    const struct root* root = find_root(run->request.root);
+    if (root != NULL && root->image.mounts != NULL) {
+      mounts_fd = mounts_clone(run->request.workspace, err);
+      if (mounts_fd < 0) return mounts_fd;
+    }
   }
   profile_note(GBX_AT_GO_MADE, run->request.head.id);
   int result = box_go(box, run, tree_fd, mounts_fd, err);
@@ -96,14 +100,18 @@ static enum gbx_runtime choose_runtime(const struct root* root,
              : GBX_RUNTIME_NONE;
 }
 
-/* In order of the time that they take. A box that is being made will be there
- * before a new one. */
+/* In order of the time that they take. A box that is being made or bound will
+ * be there before a new one. */
 static struct box* choose_spare_box(const struct root* root,
                                     const struct gbx_msg_run* run) {
-  struct box* box = find_spare_box(run, run->runtime, BOX_READY);
-  if (box == NULL) box = find_spare_box(run, run->runtime, BOX_MAKING);
-  if (box == NULL && choose_runtime(root, run) == GBX_RUNTIME_NONE)
-    box = find_spare_box(run, GBX_RUNTIME_NONE, BOX_READY);
+  static const enum box_state order[] = {BOX_BOUND, BOX_READY, BOX_BINDING,
+                                         BOX_MAKING};
+  struct box* box = NULL;
+  for (size_t i = 0; i < sizeof order / sizeof *order && box == NULL; i++)
+    box = find_spare_box(root, run, run->runtime, order[i]);
+  if (box != NULL || choose_runtime(root, run) != GBX_RUNTIME_NONE) return box;
+  for (size_t i = 0; i < 2 && box == NULL; i++)
+    box = find_spare_box(root, run, GBX_RUNTIME_NONE, order[i]);
   return box;
 }
 
@@ -111,8 +119,10 @@ void place_run(struct root* root, struct run* run, bool cold) {
   struct gbx_err err = {0};
   struct box* box = cold ? NULL : choose_spare_box(root, &run->request);
   if (box != NULL) {
+    remove_spare_box(box);
     box->run = run;
-    if (box->state == BOX_MAKING) return; /* its BOX_READY dispatches it */
+    if (box->state == BOX_MAKING || box->state == BOX_BINDING)
+      return; /* its BOX_READY or BOUND dispatches it */
     if (dispatch(box, run, &err) == 0) return;
     /* It died while it waited, or has used more than the run's limits allow: a
      * new one works, or says why not. */
@@ -140,6 +150,7 @@ void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
   }
   run->request = *request;
   run->fds = *fds;
+  launcher.runs++;
   struct root* root = find_root(request->root);
   if (root == NULL || request->runtime >= GBX_RUNTIMES)
     (void)gbx_fail(&err, GBX_E_INTERNAL, EBADMSG, "run", "no such root");
@@ -153,7 +164,10 @@ void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
     fail_run(run, &err);
     return;
   }
-  bool found = find_spare_box(request, request->runtime, BOX_READY) != NULL;
+  bool found =
+      find_spare_box(root, request, request->runtime, BOX_BOUND) != NULL ||
+      find_spare_box(root, request, request->runtime, BOX_READY) != NULL;
+  note_run(root, request);
   stock_used(&root->stock[request->runtime], found, now_ms());
   place_run(root, run, false);
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/spares.h"
 
+#include "common/fd.h"
 #include "launcher/boxes.h"
+#include "launcher/mounts.h"
+#include "launcher/roots.h"
 #include "launcher/runs.h"
+#include "launcher/shelf.h"
 #include "launcher/zygotes.h"
 
 /* What ready boxes are made for: the defaults of lib/options.js. A run with
@@ -10,61 +14,55 @@
 static const struct gbx_wire_limits ready_limits = {
     .memory_bytes = 512ull << 20, .pids = 256, .cpu_millis = 0};
 
+void add_spare_box(struct root* root, struct box* box) {
+  box->next_spare = root->spares;
+  root->spares = box;
+  launcher.spare++;
+}
+
+void remove_spare_box(struct box* box) {
+  struct root* root = find_root(box->root);
+  if (root == NULL) return; /* then nobody counts them any more */
+  for (struct box** at = &root->spares; *at != NULL; at = &(*at)->next_spare) {
+    if (*at != box) continue;
+    *at = box->next_spare;
+    launcher.spare--;
+    return;
+  }
+}
+
 /* Without a cgroup the number of processes may only be lowered. The filter of
  * a ready box is the usual one. */
 static bool spare_box_suits(const struct box* box,
                             const struct gbx_msg_run* run) {
   const uint32_t own = GBX_RUN_COLD | GBX_RUN_PTY | GBX_RUN_TRACE;
-  if ((run->flags & own) != 0 || box->run != NULL || box->reaped ||
-      box->dismissed || box->end.err.code != GBX_OK || box->root != run->root ||
-      (box->leaf != 0) != run_wants_leaf(run))
+  if ((run->flags & own) != 0 || box->dismissed ||
+      box->end.err.code != GBX_OK || (box->leaf != 0) != run_wants_leaf(run))
+    return false;
+  if (box->workspace != 0 &&
+      (box->workspace != run->workspace ||
+       box->limits.memory_bytes != run->limits.memory_bytes))
     return false;
   return box->leaf != 0 ||
          (run->limits.pids != 0 && run->limits.pids <= box->limits.pids);
 }
 
-struct box* find_spare_box(const struct gbx_msg_run* run,
+struct box* find_spare_box(const struct root* root,
+                           const struct gbx_msg_run* run,
                            enum gbx_runtime runtime, enum box_state state) {
-  struct box* box = launcher.boxes;
+  struct box* box = root->spares;
   while (box != NULL && (box->state != state || box->runtime != runtime ||
                          !spare_box_suits(box, run)))
-    box = box->next;
+    box = box->next_spare;
   return box;
-}
-
-static bool is_room_for_spare_box(void) {
-  int count = 0;
-  for (const struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->run == NULL && !box->reaped) count++;
-  return count < launcher.most_spare;
 }
 
 static int count_spare_boxes(const struct root* root,
                              enum gbx_runtime runtime) {
   int count = 0;
-  for (const struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->root == root->id && box->runtime == runtime && box->run == NULL &&
-        !box->reaped)
-      count++;
+  for (const struct box* box = root->spares; box != NULL; box = box->next_spare)
+    if (box->runtime == runtime) count++;
   return count;
-}
-
-/* How long nothing may happen before a ready box is made. A box that joins its
- * cgroup stops every fork, exec and exit of the machine for milliseconds (the
- * kernel waits for an RCU grace period), so it must not fall into a call: not
- * into one that runs, unless that one is long. But the kernel waits only where
- * no box has joined just before: while calls follow one another, boxes can be
- * made beside them. */
-#define QUIET_MS         0
-#define QUIET_RUNNING_MS 50
-#define CHEAP_JOIN_MS    8
-
-int quiet_time(void) {
-  if (!launcher.joins || now_ms() - launcher.joined_ms < CHEAP_JOIN_MS)
-    return QUIET_MS;
-  for (const struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->run != NULL && !box->reaped) return QUIET_RUNNING_MS;
-  return QUIET_MS;
 }
 
 /* Whether one can be made now, or the zygote for it. */
@@ -77,8 +75,8 @@ static bool can_be_made(struct root* root, enum gbx_runtime runtime) {
   return !possible || root->zygote.state != ZYGOTE_STARTING;
 }
 
-struct root* root_that_wants_a_box(enum gbx_runtime* ret_runtime) {
-  if (!is_room_for_spare_box()) return NULL;
+static struct root* root_that_wants_a_box(enum gbx_runtime* ret_runtime) {
+  if (launcher.spare >= launcher.most_spare) return NULL;
   for (struct root* root = launcher.roots; root != NULL; root = root->next)
     for (int i = 0; i < GBX_RUNTIMES; i++) {
       enum gbx_runtime runtime = (enum gbx_runtime)i;
@@ -91,7 +89,7 @@ struct root* root_that_wants_a_box(enum gbx_runtime* ret_runtime) {
   return NULL;
 }
 
-void refill(struct root* root, enum gbx_runtime runtime) {
+static void refill(struct root* root, enum gbx_runtime runtime) {
   struct gbx_err err = {0};
   if (runtime == GBX_RUNTIME_PYTHON && root->zygote.state == ZYGOTE_NONE &&
       zygote_is_possible(&root->zygote, &root->image)) {
@@ -99,19 +97,122 @@ void refill(struct root* root, enum gbx_runtime runtime) {
     return;
   }
   /* A failure is reported by the run that needs the box. */
-  if (make_box(root, runtime, launcher.leaves, &ready_limits, NULL, &err) ==
-      NULL)
+  struct box* box =
+      make_box(root, runtime, launcher.leaves, &ready_limits, NULL, &err);
+  if (box == NULL)
     stock_ended(&root->stock[runtime], true);
+  else
+    add_spare_box(root, box);
+}
+
+static void dismiss(struct box* box) {
+  remove_spare_box(box);
+  box->dismissed = true;
+  box_kill(box);
 }
 
 static void dismiss_spare_boxes(const struct root* root,
                                 enum gbx_runtime runtime, int but) {
-  for (struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->root == root->id && box->runtime == runtime && box->run == NULL &&
-        !box->reaped && !box->dismissed && but-- <= 0) {
-      box->dismissed = true;
-      box_kill(box);
+  for (struct box *box = root->spares, *next; box != NULL; box = next) {
+    next = box->next_spare;
+    if (box->runtime == runtime && but-- <= 0) dismiss(box);
+  }
+}
+
+/* ---- Boxes that have their workspace before they have a run ------------- */
+
+void dismiss_bound_boxes(uint32_t workspace) {
+  for (struct root* root = launcher.roots; root != NULL; root = root->next)
+    for (struct box *box = root->spares, *next; box != NULL; box = next) {
+      next = box->next_spare;
+      if (box->workspace == workspace) dismiss(box);
     }
+}
+
+/* A session that is used once gains nothing. */
+#define RUNS_TO_BIND 2
+
+void note_run(struct root* root, const struct gbx_msg_run* run) {
+  struct recent* recent = &root->recent[run->runtime];
+  if (recent->workspace != run->workspace)
+    *recent = (struct recent){.workspace = run->workspace};
+  recent->runs++;
+}
+
+/* One is left for a run in another workspace. */
+static struct box* box_to_bind(const struct root* root,
+                               enum gbx_runtime runtime) {
+  const struct recent* recent = &root->recent[runtime];
+  if (recent->runs < RUNS_TO_BIND) return NULL;
+  struct box *ready = NULL, *other = NULL;
+  int unbound = 0, bound = 0;
+  for (struct box* box = root->spares; box != NULL; box = box->next_spare) {
+    if (box->runtime != runtime || box->end.err.code != GBX_OK) continue;
+    if (box->workspace == recent->workspace)
+      bound++;
+    else if (box->workspace != 0)
+      other = box;
+    else if (box->state == BOX_READY) {
+      unbound++;
+      ready = box;
+    }
+  }
+  if (unbound > 1) return ready;
+  /* Its place is for one that is of more use. */
+  return bound == 0 ? other : NULL;
+}
+
+static void bind(struct box* box, uint32_t workspace) {
+  struct gbx_err err = {0};
+  const struct root* root = find_root(box->root);
+  cleanup_fd int tree_fd = shelf_clone(workspace, &err);
+  cleanup_fd int mounts_fd = -1;
+  int result = tree_fd;
+  if (result >= 0 && root->image.mounts != NULL)
+    result = mounts_fd = mounts_clone(workspace, &err);
+  if (result >= 0) result = box_bind(box, workspace, tree_fd, mounts_fd, &err);
+  /* A run would fail in the same way, and says so. */
+  if (result < 0) dismiss(box);
+}
+
+static struct box* any_box_to_bind(void) {
+  struct box* box = NULL;
+  for (struct root* root = launcher.roots; root != NULL; root = root->next)
+    for (int i = 0; i < GBX_RUNTIMES && box == NULL; i++)
+      box = box_to_bind(root, (enum gbx_runtime)i);
+  return box;
+}
+
+/* ---- When --------------------------------------------------------------- */
+
+/* To make a box takes processor time that calls could have, so while one runs
+ * that waits, unless the run is long, or the next call would have to wait. */
+#define QUIET_MS         0
+#define QUIET_RUNNING_MS 50
+
+int spare_work_quiet(void) {
+  enum gbx_runtime runtime;
+  const struct root* root = root_that_wants_a_box(&runtime);
+  bool is_urgent = root != NULL && count_spare_boxes(root, runtime) == 0;
+  if (is_urgent) return QUIET_MS;
+  if (root == NULL && any_box_to_bind() == NULL) return -1;
+  return launcher.runs == 0 ? QUIET_MS : QUIET_RUNNING_MS;
+}
+
+void do_spare_work(void) {
+  enum gbx_runtime runtime;
+  struct root* root = root_that_wants_a_box(&runtime);
+  if (root != NULL) {
+    refill(root, runtime);
+    return;
+  }
+  struct box* box = any_box_to_bind();
+  if (box == NULL) return;
+  root = find_root(box->root);
+  if (box->workspace != 0)
+    dismiss(box);
+  else
+    bind(box, root->recent[box->runtime].workspace);
 }
 
 /* Of two times that are left; negative: never. */

@@ -6,18 +6,27 @@
 
 #include "launcher/state.h"
 
+/* Made for no run yet. */
+void add_spare_box(struct root* root, struct box* box);
+/* It has a run, or its end has come; or it was none. */
+void remove_spare_box(struct box* box);
+
+/* A run in the workspace asks for it: the next one is likely to as well. */
+void note_run(struct root* root, const struct gbx_msg_run* run);
+
+/* The session is closed. */
+void dismiss_bound_boxes(uint32_t workspace);
+
 /* NULL: there is none in that state that the run can have. */
-struct box* find_spare_box(const struct gbx_msg_run* run,
+struct box* find_spare_box(const struct root* root,
+                           const struct gbx_msg_run* run,
                            enum gbx_runtime runtime, enum box_state state);
 
-/* Of the roots the one that has too few of some kind; NULL: none has. */
-struct root* root_that_wants_a_box(enum gbx_runtime* ret_runtime);
-
-/* How long nothing may happen before one is made. Milliseconds. */
-int quiet_time(void);
-
-/* Makes one, or the zygote for it. */
-void refill(struct root* root, enum gbx_runtime runtime);
+/* Whether one should be made or bound, and how long nothing may happen before
+ * that is done: milliseconds, or -1 if there is nothing to do. */
+int spare_work_quiet(void);
+/* Does one piece of it. */
+void do_spare_work(void);
 
 /* Ends what has waited for too long. Milliseconds until there may be more of
  * that; -1 for never. */

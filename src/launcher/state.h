@@ -13,12 +13,20 @@
 #include "launcher/root.h"
 #include "launcher/zygote.h"
 
+/* Of the runs that ask for a runtime. */
+struct recent {
+  uint32_t workspace; /* of the last */
+  int runs;           /* in a row that were in it */
+};
+
 struct root {
   struct root* next;
   uint32_t id;
   struct root_image image;
   bool shares_network; /* as all of its boxes do, those that wait too */
-  struct stock stock[GBX_RUNTIMES]; /* of ready boxes */
+  struct stock stock[GBX_RUNTIMES]; /* how many boxes are to wait */
+  struct box* spares;               /* those that do */
+  struct recent recent[GBX_RUNTIMES];
   struct zygote zygote;
   bool answered; /* ROOT, whose answer waits for a zygote that is needed */
 };
@@ -30,14 +38,14 @@ struct launcher {
   bool notify;
   bool engine_gone;
   bool leaves; /* the keeper can make them */
-  bool joins;  /* boxes join theirs, instead of being made in it */
-  int64_t joined_ms;
   bool scopes; /* Landlock has them */
   struct filter payload_filter, init_filter;
   struct filter trace_filter; /* made for the first traced run */
   struct filter zygote_filter;
   uint64_t files_soft, files_hard; /* of payloads */
-  int most_spare; /* boxes that may wait, in all roots together */
+  int spare;                       /* boxes that wait, in all roots together */
+  int most_spare;                  /* that may */
+  int runs;                        /* that have begun and not ended */
   uint32_t next_box;
   struct root* roots;
   struct box* boxes;

@@ -262,16 +262,19 @@ test('MEM-14 where a limit can be put in force no longer, no call runs without i
   }
   // The cgroups become read-only for a host that has them.
   const host = startHost(t, { wrapper: ['unshare', '--mount'] });
-  const remount = (h, how) => {
+  const remount = async (h, how) => {
     const mounts = h.fs.readFileSync('/proc/self/mountinfo', 'utf8');
     for (const line of mounts.split('\n')) {
       const mountPoint = /^(?:\S+ ){4}(\S+) .* - cgroup /.exec(line)?.[1];
       if (!mountPoint) continue;
-      h.childProcess.execFileSync('mount', [
-        '-o',
-        `remount,bind,${how}`,
-        mountPoint,
-      ]);
+      // Busy while a box is being made: its leaf's files are open.
+      for (let i = 0; ; i++) {
+        const args = ['-o', `remount,bind,${how}`, mountPoint];
+        const { status, stderr } = h.childProcess.spawnSync('mount', args);
+        if (status === 0) break;
+        if (i === 100) throw new Error(String(stderr));
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
     }
   };
   await host.ask(async (h) => {
