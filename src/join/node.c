@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The library as Node loads it: an addon with one function, take(), which
- * returns the call's working folder and its variables, each with a NUL behind
- * it, or null if there will be no call. */
+/* The library as Node loads it: an addon with two functions. take() returns the
+ * call's working folder and its variables, each with a NUL behind it, or null
+ * if there will be no call. leave(code) ends the process and does nothing else.
+ */
 
 #include <node_api.h>
 #include <stddef.h>
 
 #include "common/wire.h"
+#include "join/bare.h"
 #include "join/take.h"
 
 /* Weak: other interpreters load the library too, and have none of these. */
 #define WEAK(name) extern __typeof__(name) name __attribute__((weak))
 WEAK(napi_create_function);
 WEAK(napi_create_string_utf8);
+WEAK(napi_get_cb_info);
 WEAK(napi_get_null);
+WEAK(napi_get_value_int32);
 WEAK(napi_set_named_property);
 WEAK(napi_throw_error);
 
@@ -52,12 +56,28 @@ static napi_value take(napi_env env, napi_callback_info info) {
   return result;
 }
 
+static napi_value leave(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value argument = NULL;
+  int32_t code = 0; /* as of what is no number */
+  if (napi_get_cb_info(env, info, &count, &argument, NULL, NULL) == napi_ok)
+    (void)napi_get_value_int32(env, argument, &code);
+  (void)call(__NR_exit_group, code, 0, 0, 0);
+  return NULL; /* not reached */
+}
+
+static void export(napi_env env, napi_value exports, const char* name,
+                   napi_callback callback) {
+  napi_value function = NULL;
+  if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, NULL,
+                           &function) == napi_ok)
+    (void)napi_set_named_property(env, exports, name, function);
+}
+
 __attribute__((visibility("default"))) napi_value napi_register_module_v1(
     napi_env env, napi_value exports);
 napi_value napi_register_module_v1(napi_env env, napi_value exports) {
-  napi_value function = NULL;
-  if (napi_create_function(env, "take", NAPI_AUTO_LENGTH, take, NULL,
-                           &function) == napi_ok)
-    (void)napi_set_named_property(env, exports, "take", function);
+  export(env, exports, "take", take);
+  export(env, exports, "leave", leave);
   return exports;
 }

@@ -29,7 +29,12 @@ function describe({ exitCode, signal, fault, truncated, ...result }) {
     signal,
     fault,
     truncated,
-    ...JSON.parse(text.replaceAll(/0x[0-9a-f]+/g, '0x…')),
+    ...JSON.parse(
+      text
+        .replaceAll(/0x[0-9a-f]+/g, '0x…')
+        // How Node calls one listener, or several: the driver has some too.
+        .replaceAll(/node:events:\d+:\d+/g, 'node:events'),
+    ),
   };
 }
 
@@ -391,6 +396,32 @@ require('child_process').fork('child.js').on('message', (m) => console.log(m))`,
   timers: 'setTimeout(() => console.log("late"), 50)',
   'exit handlers': `process.on('exit', (code) => console.log('exit', code));
 process.on('beforeExit', () => console.log('before'))`,
+  'an exit handler that is added last': `process.on('beforeExit', () => {
+  process.on('exit', (code) => { console.log('last', code); process.exitCode = 5; });
+})`,
+  'an exit handler of the last moment': `process.on('exit', () => {
+  process.on('exit', () => console.log('never'));
+  process.once('exit', () => console.log('never'));
+})`,
+  'work that comes before the end': `let n = 0;
+process.on('beforeExit', () => { if (n++ < 3) setTimeout(() => console.log(n), 5); });
+process.on('exit', (code) => console.log('exit', code, process.exitCode))`,
+  'an exception before the end': `let n = 0;
+process.on('exit', (code) => console.log('exit', code));
+process.on('beforeExit', () => { setTimeout(() => { if (n++ === 1) throw new Error('late'); }, 5); })`,
+  'an exception in an exit handler': `process.on('exit', () => { throw new Error('end'); })`,
+  'an exception that is caught, and then the end': `process.on('uncaughtException', (e) => console.log(e.message));
+setTimeout(() => { throw new Error('caught'); }, 5)`,
+  'a promise that stays open': 'await new Promise(() => {})',
+  'no exit handlers at all': `process.on('exit', () => console.log('never'));
+process.removeAllListeners(); 0`,
+  'an exit of its own making': `const { reallyExit } = process;
+process.reallyExit = (code) => { console.log('really', code); reallyExit.call(process, 7); };
+process.exit(2)`,
+  'output before the end': `process.stdout.write('x'.repeat(300000)); process.stderr.write('y'.repeat(300000)); 0`,
+  'output before an exit': `process.stdout.write('x'.repeat(300000)); process.exit(1)`,
+  'a file that is written to': `const file = require('fs').createWriteStream('written');
+file.write('z'.repeat(200000)); file.end(() => console.log(require('fs').statSync('written').size))`,
   'an exit code': 'console.log(1); process.exit(3)',
   'an exit code for later': 'process.exitCode = 4',
   'an exception': 'throw new TypeError("x")',

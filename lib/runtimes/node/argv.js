@@ -26,18 +26,17 @@ function nodeArgv(executable, driver = driverInBox) {
     // does not exist yet. Remove once Node 22.15 is the floor.
     '--experimental-vm-modules',
     '-e',
-    `${load}(${JSON.stringify(driver)})`,
+    `${load}(${JSON.stringify(driver)}).start()`,
   ];
 }
 
 /** The argv of an interpreter that is started before there is a cell. */
 function standbyArgv(executable, library) {
-  const [first, ...rest] = nodeArgv(executable);
-  const load = rest.pop();
+  const driver = `require(${JSON.stringify(driverInBox)})`;
+  const wait = `require(${JSON.stringify(waitingInBox)})`;
   return [
-    first,
-    ...rest,
-    `require(${JSON.stringify(waitingInBox)})(${JSON.stringify(library)});${load}`,
+    ...nodeArgv(executable).slice(0, -1),
+    `${wait}(${JSON.stringify(library)},${driver}).start()`,
   ];
 }
 

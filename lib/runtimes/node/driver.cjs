@@ -3,8 +3,8 @@
 
 // Theory of operation
 // -------------------
-// argv.js starts `node -e` with one line that loads this file. The file reads
-// the cell from the control socket before anything of the code runs, decides
+// argv.js starts `node -e` with one line that loads this file and starts it. It
+// reads the cell from the control socket before anything of the code runs, decides
 // whether it is a script or a module, and lets Node run it in the next tick,
 // when the line of `-e` has ended and the event loop has not begun. From there
 // on it is Node's own affair: timers, rejections and exit codes need no help.
@@ -193,19 +193,46 @@ function serveKernel() {
   });
 }
 
-const cell = readCell();
-if (cell?.kernel) {
-  blockOnWrite('stdout');
-  blockOnWrite('stderr');
-  defineDisplay();
-  process.nextTick(restoreModule);
-  serveKernel();
-  hideDriver();
-} else if (cell) {
-  process.on('uncaughtExceptionMonitor', reportUncaught);
-  blockOnWrite('stdout');
-  blockOnWrite('stderr');
-  defineDisplay();
-  run(cell.code);
-  hideDriver();
+/**
+ * Has all that most cells need loaded, compiled and run once. For an interpreter
+ * that waits; it sends nothing and leaves nothing.
+ */
+function warmUp() {
+  require('node:net'); // Node itself does for its first stream.
+  require('./ending.cjs');
+  // Not by results(), which hides what start() has yet to load.
+  loadedResults = require('./results.cjs');
+  const { setSender, showScript, startCell } = loadedResults;
+  setSender(() => {});
+  const { source, script } = parse(
+    '[{ warm: "up" }]',
+    (text) => new Script(text, { importModuleDynamically: importerIn('/') }),
+  );
+  showScript(source, script.runInThisContext());
+  setSender(sendResult);
+  startCell();
 }
+
+/** `leave(code)` ends the process at once; without it Node's own end does. */
+function start(leave) {
+  const cell = readCell();
+  if (cell?.kernel) {
+    blockOnWrite('stdout');
+    blockOnWrite('stderr');
+    defineDisplay();
+    process.nextTick(restoreModule);
+    serveKernel();
+    hideDriver();
+  } else if (cell) {
+    process.on('uncaughtExceptionMonitor', reportUncaught);
+    // Only now: it has to be told of errors that nobody catches too.
+    if (leave) require('./ending.cjs').endBy(leave, reportUncaught);
+    blockOnWrite('stdout');
+    blockOnWrite('stderr');
+    defineDisplay();
+    run(cell.code);
+    hideDriver();
+  }
+}
+
+module.exports = { start, warmUp };

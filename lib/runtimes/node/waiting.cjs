@@ -17,8 +17,12 @@ function takeEnvironment(variables) {
   }
 }
 
-/** Waits for the call and becomes its payload; exits if there is none. */
-module.exports = function wait(library) {
+/**
+ * Waits for the call and becomes its payload; exits if there is none. Returns
+ * the driver, to be started.
+ */
+module.exports = function wait(library, driver) {
+  driver.warmUp();
   const addon = { exports: {} };
   process.dlopen(addon, library);
   const taken = addon.exports.take();
@@ -29,4 +33,5 @@ module.exports = function wait(library) {
   const main = module.parent;
   main.filename = path.join(folder, path.basename(main.filename));
   main.paths = Module._nodeModulePaths(folder);
+  return { start: () => driver.start(addon.exports.leave) };
 };
