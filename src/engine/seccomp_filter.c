@@ -8,17 +8,17 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/fd.h"
 #include "engine/engine.h"
+#include "engine/filter_program.h"
 
 /* ---- What a call gets --------------------------------------------------- */
 
@@ -29,6 +29,8 @@ enum verdict {
   NO_FAMILY, /* EAFNOSUPPORT: what a kernel without the address family says */
   NO_TYPE,   /* ESOCKTNOSUPPORT */
   INVALID,   /* EINVAL: what a kernel without the command says */
+  UNKNOWN,   /* ENOSYS: what a kernel without the call says */
+  VERDICTS,
 };
 
 struct call_group {
@@ -36,34 +38,42 @@ struct call_group {
   const char* calls; /* names with one space between them */
 };
 
-/* One condition on one argument: (argument & mask) == value. libseccomp looks
- * at all 64 bits where the kernel takes an int, so a plain comparison with 40
- * does not see 40 | 1<<32, which the kernel takes for 40: a mask is never
- * optional. A mask of 0 is no condition. */
-struct argument_test {
-  unsigned argument;
-  uint64_t mask;
-  uint64_t value;
+/* The first rule that holds decides. */
+struct argument_rules {
+  const char* calls;
+  const struct gbx__filter_rule* rules;
+  size_t count;
 };
 
-struct argument_rule {
-  enum verdict verdict;
-  const char* call;
-  struct argument_test test[2]; /* both must hold */
-};
-
-#define RULE(verdict, call, ...) \
-  {                              \
-    verdict, call, {             \
-      __VA_ARGS__                \
-    }                            \
-  }
+/* Tests look at the lower half of an argument, which is what the kernel takes
+ * as an int, unless they say HIGH. */
+#define LOW(argument)  ((uint32_t)offsetof(struct seccomp_data, args[argument]))
+#define HIGH(argument) (LOW(argument) + 4)
+#define ALL_BITS       0xffffffffu
 #define INT(argument, value) \
-  { argument, 0xffffffff, (uint32_t)(value) }
+  { GBX__FILTER_EQUAL, LOW(argument), ALL_BITS, (uint32_t)(value) }
 #define BITS(argument, mask, value) \
-  { argument, mask, value }
-#define FLAG(argument, flag) \
-  { argument, (uint32_t)(flag), (uint32_t)(flag) }
+  { GBX__FILTER_EQUAL, LOW(argument), (uint32_t)(mask), value }
+#define HIGH_BITS(argument, value) \
+  { GBX__FILTER_EQUAL, HIGH(argument), ALL_BITS, value }
+#define ANY(argument, mask) \
+  { GBX__FILTER_ANY, LOW(argument), (uint32_t)(mask), 0 }
+#define BELOW(argument, value) \
+  { GBX__FILTER_BELOW, LOW(argument), ALL_BITS, value }
+#define RULE(verdict, ...) \
+  {                        \
+    verdict, {             \
+      __VA_ARGS__          \
+    }                      \
+  }
+#define OTHERWISE(verdict) \
+  {                        \
+    verdict, {             \
+      { 0 }                \
+    }                      \
+  }
+#define RULES(calls, rules) \
+  { calls, rules, sizeof(rules) / sizeof((rules)[0]) }
 
 /* ---- The payload's calls ------------------------------------------------ */
 
@@ -184,16 +194,6 @@ static const struct call_group payload_groups[] = {
 
 /* ---- Calls whose arguments decide --------------------------------------- */
 
-/* libseccomp promises no order between two rules that both match. So ALLOW is
- * always exact: it overlaps no stricter rule, and what it lets through does not
- * depend on order. Only OTHERWISE overlaps, with everything: libseccomp tests
- * it last (greater values first, equal ones in the order they were added);
- * should that change, it refuses too much, never too little. */
-#define TOP_BIT 0x80000000u
-#define OTHERWISE(verdict, call, argument)               \
-  RULE(verdict, call, BITS(argument, TOP_BIT, TOP_BIT)), \
-      RULE(verdict, call, BITS(argument, TOP_BIT, 0))
-
 /* unshare(2) alone reads the bit of CLONE_PARENT_SETTID so, since Linux 7.1:
  * an empty mount namespace. */
 #define UNSHARE_EMPTY_MNTNS 0x00100000u
@@ -204,125 +204,132 @@ static const struct call_group payload_groups[] = {
 #define NEW_NAMESPACES                                           \
   (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | \
    CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
-#define KILL_NAMESPACES(call)                     \
-  RULE(KILL, call, FLAG(0, CLONE_NEWNS)),         \
-      RULE(KILL, call, FLAG(0, CLONE_NEWCGROUP)), \
-      RULE(KILL, call, FLAG(0, CLONE_NEWUTS)),    \
-      RULE(KILL, call, FLAG(0, CLONE_NEWIPC)),    \
-      RULE(KILL, call, FLAG(0, CLONE_NEWUSER)),   \
-      RULE(KILL, call, FLAG(0, CLONE_NEWPID)),    \
-      RULE(KILL, call, FLAG(0, CLONE_NEWNET))
 
 /* All that unshare(2) can take apart without making a namespace. */
-#define UNSHARE_HARMLESS                                             \
-  (uint64_t)(CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_THREAD | \
-             CLONE_SIGHAND | CLONE_VM)
+#define UNSHARE_HARMLESS                                                   \
+  (CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_THREAD | CLONE_SIGHAND | \
+   CLONE_VM)
 
-/* The kernel's SOCK_TYPE_MASK: above it are SOCK_CLOEXEC and SOCK_NONBLOCK.
- * SOCK_PACKET of AF_INET is AF_PACKET by its oldest name. Raw sockets need a
- * capability as well; but where a box shares the host's network, that check
- * would be the only one. */
-#define TYPE(type) BITS(1, 0xf, type)
-#define INTERNET(call, family)                                 \
-  RULE(ALLOW, call, INT(0, family), TYPE(SOCK_STREAM)),        \
-      RULE(ALLOW, call, INT(0, family), TYPE(SOCK_DGRAM)),     \
-      RULE(ALLOW, call, INT(0, family), TYPE(SOCK_SEQPACKET)), \
-      RULE(REFUSE, call, INT(0, family), TYPE(SOCK_RAW)),      \
-      RULE(REFUSE, call, INT(0, family), TYPE(SOCK_PACKET)),   \
-      RULE(NO_TYPE, call, INT(0, family), BITS(1, 8, 8)),      \
-      RULE(NO_TYPE, call, INT(0, family), BITS(1, 8, 0))
-/* Of netlink what getifaddrs(3) and getaddrinfo(3) ask. Where a box shares the
+static const struct gbx__filter_rule clone_rules[] = {
+    /* 0x80, CLONE_NEWTIME elsewhere, is part of the exit signal here, and the
+     * kernel ignores the upper half. CLONE_PARENT: the parent of a payload may
+     * be the launcher, which would have to reap as many as a box can make, at
+     * the cost of other boxes. The kernel gives pid 1 the same answer. */
+    RULE(KILL, ANY(0, NEW_NAMESPACES)),
+    RULE(INVALID, ANY(0, CLONE_PARENT)),
+    OTHERWISE(ALLOW),
+};
+
+/* Here 0x80 counts, and so does the upper half. ALLOW names what is harmless,
+ * not what is not: of a bit that gets a meaning later, ENOSYS. */
+#define UNSHARE_RULES                                                       \
+  RULE(KILL, ANY(0, NEW_NAMESPACES | CLONE_NEWTIME | UNSHARE_EMPTY_MNTNS)), \
+      RULE(ALLOW, HIGH_BITS(0, 0), BITS(0, ~UNSHARE_HARMLESS, 0))
+static const struct gbx__filter_rule unshare_rules[] = {UNSHARE_RULES};
+
+/* AF_ALG, AF_VSOCK, AF_PACKET and forty more are kernel code that no box needs;
+ * vsock even ignores network namespaces.
+ *
+ * Of netlink what getifaddrs(3) and getaddrinfo(3) ask. Where a box shares the
  * host's network, the others tell of the host's devices, sockets and audit, and
- * let processes of any box talk to each other. */
-#define SOCKETS(call)                                               \
-  RULE(ALLOW, call, INT(0, AF_UNIX)),                               \
-      RULE(ALLOW, call, INT(0, AF_NETLINK), INT(2, NETLINK_ROUTE)), \
-      INTERNET(call, AF_INET), INTERNET(call, AF_INET6),            \
-      OTHERWISE(NO_FAMILY, call, 0)
+ * let processes of any box talk to each other.
+ *
+ * The mask is the kernel's SOCK_TYPE_MASK: above it are SOCK_CLOEXEC and
+ * SOCK_NONBLOCK. SOCK_PACKET of AF_INET is AF_PACKET by its oldest name. Raw
+ * sockets need a capability as well; but where a box shares the host's network,
+ * that check would be the only one. */
+#define TYPE(type) BITS(1, 0xf, type)
+#define INTERNET(family)                                 \
+  RULE(REFUSE, INT(0, family), TYPE(SOCK_RAW)),          \
+      RULE(REFUSE, INT(0, family), TYPE(SOCK_PACKET)),   \
+      RULE(ALLOW, INT(0, family), TYPE(SOCK_STREAM)),    \
+      RULE(ALLOW, INT(0, family), TYPE(SOCK_DGRAM)),     \
+      RULE(ALLOW, INT(0, family), TYPE(SOCK_SEQPACKET)), \
+      RULE(NO_TYPE, INT(0, family))
+static const struct gbx__filter_rule socket_rules[] = {
+    RULE(ALLOW, INT(0, AF_UNIX)),
+    RULE(ALLOW, INT(0, AF_NETLINK), INT(2, NETLINK_ROUTE)),
+    INTERNET(AF_INET),
+    INTERNET(AF_INET6),
+    OTHERWISE(NO_FAMILY),
+};
 
 /* A lease makes the host's open() of a workspace file wait for 45 s; a
  * delegation (F_SETDELEG, Linux 6.19) is one by another name. */
 #define F_SETDELEG_ 1040
 
-static const struct argument_rule argument_rules[] = {
-    /* 0x80, CLONE_NEWTIME elsewhere, is part of the exit signal here, and the
-     * kernel ignores the upper half. CLONE_PARENT: the parent of a payload may
-     * be the launcher, which would have to reap as many as a box can make, at
-     * the cost of other boxes. The kernel gives pid 1 the same answer. */
-    KILL_NAMESPACES("clone"),
-    RULE(ALLOW, "clone", BITS(0, (uint32_t)(NEW_NAMESPACES | CLONE_PARENT), 0)),
-    RULE(INVALID, "clone",
-         BITS(0, (uint32_t)(NEW_NAMESPACES | CLONE_PARENT), CLONE_PARENT)),
-
-    /* Here 0x80 counts. ALLOW names what is harmless, not what is not: of a
-     * bit that gets a meaning later, ENOSYS. */
-    KILL_NAMESPACES("unshare"),
-    RULE(KILL, "unshare", FLAG(0, CLONE_NEWTIME)),
-    RULE(KILL, "unshare", FLAG(0, UNSHARE_EMPTY_MNTNS)),
-    RULE(ALLOW, "unshare", BITS(0, ~UNSHARE_HARMLESS, 0)),
-
-    /* AF_ALG, AF_VSOCK, AF_PACKET and forty more are kernel code that no box
-     * needs; vsock even ignores network namespaces. */
-    SOCKETS("socket"),
-    SOCKETS("socketpair"),
-
-    RULE(REFUSE, "fcntl", INT(1, F_SETLEASE)),
-    RULE(REFUSE, "fcntl", INT(1, F_SETDELEG_)),
-    RULE(ALLOW, "fcntl", BITS(1, 0xffffffc0, 0)),    /* 0 .. 63 */
-    RULE(ALLOW, "fcntl", INT(1, F_GETLEASE)),        /* 1025 */
-    RULE(ALLOW, "fcntl", BITS(1, 0xfffffffe, 1026)), /* F_NOTIFY, 1027 */
-    RULE(ALLOW, "fcntl", BITS(1, 0xfffffffc, 1028)), /* F_DUPFD_CLOEXEC .. */
-    RULE(ALLOW, "fcntl", BITS(1, 0xfffffff8, 1032)), /* pipes, seals, hints */
-    OTHERWISE(INVALID, "fcntl", 1),
-
-    /* Linux, 32-bit Linux, either with an old version number, and the question
-     * which it is. The rest emulates other systems or weakens ASLR. */
-    RULE(ALLOW, "personality",
-         BITS(0, ~(uint32_t)(PER_LINUX32 | UNAME26), PER_LINUX)),
-    RULE(ALLOW, "personality", INT(0, 0xffffffff)),
-    OTHERWISE(REFUSE, "personality", 0),
-
-    /* A filter on top of this one can only forbid more, so a box may have it.
-     * A listener could answer "continue"; the kernel allows no second one
-     * either. */
-    RULE(REFUSE, "seccomp", FLAG(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)),
-    RULE(ALLOW, "seccomp", BITS(1, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0)),
+static const struct gbx__filter_rule fcntl_rules[] = {
+    RULE(REFUSE, INT(1, F_SETLEASE)),
+    RULE(REFUSE, INT(1, F_SETDELEG_)),
+    RULE(ALLOW, BELOW(1, 64)),
+    RULE(INVALID, BELOW(1, 1024)),
+    /* F_GETLEASE, F_NOTIFY, F_DUPFD_CLOEXEC, pipes, seals, hints. */
+    RULE(ALLOW, BELOW(1, 1040)),
+    OTHERWISE(INVALID),
 };
 
-/* What entering a box takes, instead of the rules above about the same. */
-static const struct argument_rule zygote_rules[] = {
-    RULE(ALLOW, "setns", {0}),
-    RULE(ALLOW, "unshare", INT(0, CLONE_NEWUSER)),
-    RULE(ALLOW, "seccomp", {0}),
+/* Allowed but for a few requests. The first two put input into a terminal,
+ * which a shell on the host may read. The third loads line disciplines, of
+ * modems and radios: kernel code with a history, which a box with a terminal
+ * could else reach. By the lower 16 bits, type and number: the upper ones say
+ * size and direction, and no terminal request of these numbers has any. */
+static const struct gbx__filter_rule ioctl_rules[] = {
+    RULE(REFUSE, BITS(1, 0xffff, TIOCSTI)),
+    RULE(REFUSE, BITS(1, 0xffff, TIOCLINUX)),
+    RULE(REFUSE, BITS(1, 0xffff, TIOCSETD)),
+    OTHERWISE(ALLOW),
+};
+
+/* The limits of pid 1. For this the kernel asks only whether it is the same
+ * user, which init is. */
+static const struct gbx__filter_rule prlimit_rules[] = {
+    RULE(REFUSE, INT(0, 1)),
+    OTHERWISE(ALLOW),
+};
+
+/* Linux, 32-bit Linux, either with an old version number, and the question
+ * which it is. The rest emulates other systems or weakens ASLR. */
+static const struct gbx__filter_rule personality_rules[] = {
+    RULE(ALLOW, BITS(0, ~(uint32_t)(PER_LINUX32 | UNAME26), PER_LINUX)),
+    RULE(ALLOW, INT(0, 0xffffffff)),
+    OTHERWISE(REFUSE),
+};
+
+/* A filter on top of this one can only forbid more, so a box may have it. A
+ * listener could answer "continue"; the kernel allows no second one either. */
+static const struct gbx__filter_rule seccomp_rules[] = {
+    RULE(REFUSE, ANY(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)),
+    OTHERWISE(ALLOW),
+};
+
+static const struct argument_rules argument_rules[] = {
+    RULES("clone", clone_rules),
+    RULES("fcntl", fcntl_rules),
+    RULES("ioctl", ioctl_rules),
+    RULES("personality", personality_rules),
+    RULES("prlimit64", prlimit_rules),
+    RULES("seccomp", seccomp_rules),
+    RULES("socket socketpair", socket_rules),
+    RULES("unshare", unshare_rules),
+};
+
+/* ---- What entering a box takes ------------------------------------------ */
+
+/* Instead of what is said above about the same calls. */
+
+static const struct call_group zygote_groups[] = {
+    {ALLOW, "setns seccomp"},
     /* For the scopes of a box that shares the host's network. */
-    RULE(ALLOW, "landlock_create_ruleset", {0}),
-    RULE(ALLOW, "landlock_restrict_self", {0}),
+    {ALLOW, "landlock_create_ruleset landlock_restrict_self"},
 };
 
-static bool is_zygote_matter(const char* call,
-                             const struct argument_test* tests) {
-  return strcmp(call, "setns") == 0 || strcmp(call, "seccomp") == 0 ||
-         (strcmp(call, "unshare") == 0 && tests[0].mask == CLONE_NEWUSER);
-}
-
-/* Calls that are allowed but for a few values of one argument, EPERM. */
-struct exception {
-  const char* call;
-  unsigned argument;
-  uint32_t top_bit;    /* those above it do not matter */
-  uint32_t refused[3]; /* fewer are repeated */
+static const struct gbx__filter_rule zygote_unshare_rules[] = {
+    RULE(ALLOW, INT(0, CLONE_NEWUSER)),
+    UNSHARE_RULES,
 };
 
-static const struct exception exceptions[] = {
-    /* The first two put input into a terminal, which a shell on the host may
-     * read. The third loads line disciplines, of modems and radios: kernel code
-     * with a history, which a box with a terminal could else reach. By the
-     * lower 16 bits, type and number: the upper ones say size and direction,
-     * and no terminal request of these numbers has any. */
-    {"ioctl", 1, 0x8000, {TIOCSTI, TIOCLINUX, TIOCSETD}},
-    /* The limits of pid 1. For this the kernel asks only whether it is the same
-     * user, which init is. */
-    {"prlimit64", 0, TOP_BIT, {1, 1, 1}},
+static const struct argument_rules zygote_argument_rules[] = {
+    RULES("unshare", zygote_unshare_rules),
 };
 
 /* ---- init's calls ------------------------------------------------------- */
@@ -337,49 +344,37 @@ static const struct call_group init_groups[] = {
      "sendmsg waitid"},
 };
 
-/* A number with this bit is a call of the x32 interface. */
-#define X32_SYSCALL_BIT 0x40000000
-
 /* ---- Compiling ---------------------------------------------------------- */
 
 struct compiler {
-  scmp_filter_ctx context;
-  uint32_t arch;
-  uint32_t kill_action;
+  struct gbx__filter_policy policy;
+  bool decided[GBX__FILTER_CALLS];
   bool zygote;
   struct gbx_err* err;
 };
 
-static void release_compiler(struct compiler* compiler) {
-  if (compiler->context != NULL) seccomp_release(compiler->context);
-}
-
-#define cleanup_compiler __attribute__((cleanup(release_compiler)))
-
-/* libseccomp returns negative errnos. */
-static int fail(const struct compiler* compiler, int result, const char* op,
-                const char* detail) {
-  enum gbx_code code = result == -ENOMEM ? GBX_E_NO_MEMORY : GBX_E_START;
-  return gbx_fail(compiler->err, code, -result, op, "%s", detail);
-}
-
-static uint32_t action_of(const struct compiler* compiler,
+static uint32_t action_of(const struct gbx__filter_options* options,
                           enum verdict verdict) {
   switch (verdict) {
     case ALLOW:
-      return SCMP_ACT_ALLOW;
-    case KILL:
-      return compiler->kill_action;
+      return SECCOMP_RET_ALLOW;
     case REFUSE:
-      return SCMP_ACT_ERRNO(EPERM);
+      return SECCOMP_RET_ERRNO | EPERM;
     case NO_FAMILY:
-      return SCMP_ACT_ERRNO(EAFNOSUPPORT);
+      return SECCOMP_RET_ERRNO | EAFNOSUPPORT;
     case NO_TYPE:
-      return SCMP_ACT_ERRNO(ESOCKTNOSUPPORT);
+      return SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT;
     case INVALID:
-      return SCMP_ACT_ERRNO(EINVAL);
+      return SECCOMP_RET_ERRNO | EINVAL;
+    case UNKNOWN:
+      return SECCOMP_RET_ERRNO | ENOSYS;
+    case KILL:
+    case VERDICTS:
+      break;
   }
-  return compiler->kill_action;
+  return options->zygote   ? SECCOMP_RET_TRACE
+         : options->notify ? SECCOMP_RET_USER_NOTIF
+                           : SECCOMP_RET_KILL_PROCESS;
 }
 
 /* Calls of which a libseccomp that is in use has not heard. From 424 on all
@@ -413,212 +408,121 @@ static const struct {
 };
 #define NEWER_CALLS (sizeof newer_calls / sizeof newer_calls[0])
 
-/* The number by which libseccomp knows `name`: the native architecture's,
- * whichever one it compiles for, and a pseudo number below -1 where only the
- * other one has it. False: the architecture has no such call, or libseccomp
- * cannot say it. The default verdict then stands. */
-static bool find_call(const struct compiler* compiler, const char* name,
-                      int* ret_number) {
-  int number = seccomp_syscall_resolve_name_arch(compiler->arch, name);
-  if (number >= 0) {
-    *ret_number = seccomp_syscall_resolve_name(name);
-    return true;
-  }
-  if (number != __NR_SCMP_ERROR || compiler->arch != seccomp_arch_native())
-    return false;
-  for (size_t i = 0; i < NEWER_CALLS; i++) {
-    if (strcmp(newer_calls[i].name, name) != 0) continue;
-    *ret_number = newer_calls[i].number;
-    return true;
-  }
-  return false;
+/* False: the architecture has no such call. */
+static bool find_call(uint32_t arch, const char* name, size_t* ret_number) {
+  int number = seccomp_syscall_resolve_name_arch(arch, name);
+  for (size_t i = 0; i < NEWER_CALLS && number == __NR_SCMP_ERROR; i++)
+    if (strcmp(newer_calls[i].name, name) == 0) number = newer_calls[i].number;
+  /* Below 0: one that only other architectures have. */
+  if (number < 0) return false;
+  *ret_number = (size_t)number;
+  return true;
 }
 
-static int add_rule(const struct compiler* compiler, enum verdict verdict,
-                    const char* name, const struct argument_test* tests,
-                    size_t test_count) {
-  int number;
-  if (!find_call(compiler, name, &number)) return 0;
-  struct scmp_arg_cmp compare[2];
-  unsigned count = 0;
-  for (size_t i = 0; i < test_count; i++) {
-    if (tests[i].mask == 0) continue;
-    compare[count++] = (struct scmp_arg_cmp){
-        .arg = tests[i].argument,
-        .op = SCMP_CMP_MASKED_EQ,
-        .datum_a = tests[i].mask,
-        .datum_b = tests[i].value,
-    };
-  }
-  int result = seccomp_rule_add_exact_array(
-      compiler->context, action_of(compiler, verdict), number, count, compare);
-  if (result < 0) return fail(compiler, result, "seccomp_rule_add", name);
-  return 0;
-}
-
-static int add_groups(const struct compiler* compiler,
-                      const struct call_group* groups, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    const char* next = groups[i].calls;
-    while (*next != '\0') {
-      char name[32];
-      size_t length = strcspn(next, " ");
-      if (length >= sizeof name)
-        return fail(compiler, -ENAMETOOLONG, "seccomp_rule_add", next);
-      memcpy(name, next, length);
-      name[length] = '\0';
-      next += length;
-      next += strspn(next, " ");
-      if (compiler->zygote && is_zygote_matter(name, NULL)) continue;
-      int result = add_rule(compiler, groups[i].verdict, name, NULL, 0);
-      if (result < 0) return result;
+/* `names` with one space between them. */
+static int decide(struct compiler* compiler, const char* names,
+                  struct gbx__filter_call call) {
+  while (*names != '\0') {
+    char name[32];
+    size_t number;
+    size_t length = strcspn(names, " ");
+    if (length >= sizeof name)
+      return gbx_fail(compiler->err, GBX_E_START, ENAMETOOLONG,
+                      "seccomp filter", "%s", names);
+    memcpy(name, names, length);
+    name[length] = '\0';
+    names += length;
+    names += strspn(names, " ");
+    if (!find_call(compiler->policy.arch, name, &number)) continue;
+    if (number >= GBX__FILTER_CALLS)
+      return gbx_fail(compiler->err, GBX_E_START, ERANGE, "seccomp filter",
+                      "%s is number %zu", name, number);
+    if (compiler->decided[number]) {
+      if (compiler->zygote) continue; /* its own tables come first */
+      return gbx_fail(compiler->err, GBX_E_START, EEXIST, "seccomp filter",
+                      "two verdicts on %s", name);
     }
+    compiler->decided[number] = true;
+    compiler->policy.calls[number] = call;
   }
   return 0;
 }
 
-/* A rule for each part of an argument's values, the parts disjoint and
- * complete: halves the space, from `bit` down, until a part has nothing refused
- * in it or is one refused value. libseccomp has no "masked unequal", and its
- * plain "unequal" is true of a refused value with a bit set above the 32nd. */
-static int add_exception(const struct compiler* compiler,
-                         const struct exception* exception, uint32_t mask,
-                         uint32_t value, uint32_t bit) {
-  bool refused = false;
-  for (int i = 0; i < 3; i++)
-    if ((exception->refused[i] & mask) == value) refused = true;
-  if (!refused || bit == 0) {
-    const struct argument_test part = BITS(exception->argument, mask, value);
-    return add_rule(compiler, refused ? REFUSE : ALLOW, exception->call, &part,
-                    1);
-  }
-  int result =
-      add_exception(compiler, exception, mask | bit, value | bit, bit >> 1);
-  if (result < 0) return result;
-  return add_exception(compiler, exception, mask | bit, value, bit >> 1);
+static int add_groups(struct compiler* compiler,
+                      const struct call_group* groups, size_t count) {
+  int result = 0;
+  for (size_t i = 0; i < count && result == 0; i++)
+    result = decide(compiler, groups[i].calls,
+                    (struct gbx__filter_call){.verdict = groups[i].verdict});
+  return result;
 }
 
-static int add_payload_rules(const struct compiler* compiler) {
-  int result = add_groups(compiler, payload_groups,
-                          sizeof payload_groups / sizeof payload_groups[0]);
-  if (result < 0) return result;
-  for (size_t i = 0; i < sizeof argument_rules / sizeof argument_rules[0];
-       i++) {
-    const struct argument_rule* rule = &argument_rules[i];
-    if (compiler->zygote && is_zygote_matter(rule->call, rule->test)) continue;
-    result = add_rule(compiler, rule->verdict, rule->call, rule->test, 2);
-    if (result < 0) return result;
-  }
-  for (size_t i = 0;
-       compiler->zygote && i < sizeof zygote_rules / sizeof zygote_rules[0];
-       i++) {
-    const struct argument_rule* rule = &zygote_rules[i];
-    result = add_rule(compiler, rule->verdict, rule->call, rule->test, 2);
-    if (result < 0) return result;
-  }
-  for (size_t i = 0; i < sizeof exceptions / sizeof exceptions[0]; i++) {
-    result =
-        add_exception(compiler, &exceptions[i], 0, 0, exceptions[i].top_bit);
-    if (result < 0) return result;
-  }
-  return 0;
+static int add_rules(struct compiler* compiler,
+                     const struct argument_rules* rules, size_t count) {
+  int result = 0;
+  for (size_t i = 0; i < count && result == 0; i++)
+    result = decide(compiler, rules[i].calls,
+                    (struct gbx__filter_call){.rules = rules[i].rules,
+                                              .rule_count = rules[i].count});
+  return result;
+}
+
+#define ADD(what, compiler, table) \
+  add_##what(compiler, table, sizeof(table) / sizeof((table)[0]))
+
+static int add_tables(struct compiler* compiler,
+                      const struct gbx__filter_options* options) {
+  if (options->init) return ADD(groups, compiler, init_groups);
+  int result = 0;
+  if (options->zygote) result = ADD(groups, compiler, zygote_groups);
+  if (options->zygote && result == 0)
+    result = ADD(rules, compiler, zygote_argument_rules);
+  if (result == 0) result = ADD(groups, compiler, payload_groups);
+  if (result == 0) result = ADD(rules, compiler, argument_rules);
+  return result;
 }
 
 static bool action_available(uint32_t action) {
   return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
 }
 
-/* An empty context for the wanted architecture alone. */
-static int start(struct compiler* compiler,
-                 const struct gbx__filter_options* options) {
-  uint32_t native = seccomp_arch_native();
-  compiler->arch = options->arch != 0 ? options->arch : native;
-  /* The table speaks of these two. On others numbers, argument orders and
-   * multiplexers such as socketcall differ, and a filter would not hold. */
-  if (compiler->arch != SCMP_ARCH_X86_64 && compiler->arch != SCMP_ARCH_AARCH64)
-    return gbx_fail(compiler->err, GBX_E_UNSUPPORTED, ENOTSUP,
-                    "seccomp_arch_native", "0x%x", compiler->arch);
-  /* Also where a container around us forbids seccomp(2). */
-  if (!action_available(SECCOMP_RET_KILL_PROCESS))
-    return gbx_fail(compiler->err, GBX_E_UNSUPPORTED, errno, "seccomp",
-                    "SECCOMP_RET_KILL_PROCESS");
-
-  uint32_t otherwise =
-      options->init ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(ENOSYS);
-  compiler->kill_action = options->zygote   ? SCMP_ACT_TRACE(0)
-                          : options->notify ? SCMP_ACT_NOTIFY
-                                            : SCMP_ACT_KILL_PROCESS;
-  compiler->context = seccomp_init(otherwise);
-  if (compiler->context == NULL)
-    return fail(compiler, -ENOMEM, "seccomp_init", "");
-
-  if (compiler->arch != native) {
-    int result = seccomp_arch_add(compiler->context, compiler->arch);
-    if (result < 0) return fail(compiler, result, "seccomp_arch_add", "");
-    result = seccomp_arch_remove(compiler->context, native);
-    if (result < 0) return fail(compiler, result, "seccomp_arch_remove", "");
-  }
-
-  /* BADARCH: int 0x80 and x32 reach the same kernel by other numbers;
-   * libseccomp's default would end only the thread that tried. OPTIMIZE 2 is a
-   * binary tree in place of 300 comparisons in a row. */
-  const struct {
-    enum scmp_filter_attr attribute;
-    uint32_t value;
-    const char* name;
-  } settings[] = {
-      {SCMP_FLTATR_API_SYSRAWRC, 1, "API_SYSRAWRC"},
-      {SCMP_FLTATR_ACT_BADARCH, compiler->kill_action, "ACT_BADARCH"},
-      {SCMP_FLTATR_CTL_OPTIMIZE, 2, "CTL_OPTIMIZE"},
-  };
-  for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-    int result = seccomp_attr_set(compiler->context, settings[i].attribute,
-                                  settings[i].value);
-    if (result < 0)
-      return fail(compiler, result, "seccomp_attr_set", settings[i].name);
-  }
-  return 0;
-}
-
-/* libseccomp 2.5 exports to a descriptor only. */
-static int export_program(const struct compiler* compiler,
-                          uint8_t** ret_program, size_t* ret_size) {
-  cleanup_fd int fd = memfd_create("gbx-filter", MFD_CLOEXEC);
-  if (fd < 0) return fail(compiler, -errno, "memfd_create", "filter");
-  int result = seccomp_export_bpf(compiler->context, fd);
-  if (result < 0) return fail(compiler, result, "seccomp_export_bpf", "");
-  struct stat status;
-  if (fstat(fd, &status) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-    return fail(compiler, -errno, "fstat", "filter");
-
-  size_t size = (size_t)status.st_size;
-  cleanup_free uint8_t* program = malloc(size);
-  if (program == NULL) return fail(compiler, -ENOMEM, "malloc", "filter");
-  ssize_t count = fd_read_full(fd, program, size);
-  if (count < 0) return fail(compiler, (int)count, "read", "filter");
-  if ((size_t)count != size) return fail(compiler, -EIO, "read", "filter");
-  *ret_program = program;
-  *ret_size = size;
-  program = NULL;
-  return 0;
-}
-
 int gbx__filter_compile(const struct gbx__filter_options* options,
                         uint8_t** ret_program, size_t* ret_size,
                         struct gbx_err* err) {
-  cleanup_compiler struct compiler compiler = {.zygote = options->zygote,
-                                               .err = err};
   if (options->init + options->notify + options->zygote > 1)
     return gbx_fail(err, GBX_E_INVALID, EINVAL, "seccomp filter",
                     "two of init, notify and zygote");
-  int result = start(&compiler, options);
+  uint32_t arch = options->arch != 0 ? options->arch : seccomp_arch_native();
+  /* The table speaks of these two. On others numbers, argument orders and
+   * multiplexers such as socketcall differ, and a filter would not hold. */
+  if (arch != SCMP_ARCH_X86_64 && arch != SCMP_ARCH_AARCH64)
+    return gbx_fail(err, GBX_E_UNSUPPORTED, ENOTSUP, "seccomp_arch_native",
+                    "0x%x", arch);
+  /* Also where a container around us forbids seccomp(2). */
+  if (!action_available(SECCOMP_RET_KILL_PROCESS))
+    return gbx_fail(err, GBX_E_UNSUPPORTED, errno, "seccomp",
+                    "SECCOMP_RET_KILL_PROCESS");
+
+  uint32_t actions[VERDICTS];
+  for (unsigned i = 0; i < VERDICTS; i++)
+    actions[i] = action_of(options, (enum verdict)i);
+  cleanup_free struct compiler* compiler = malloc(sizeof *compiler);
+  if (compiler == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "filter");
+  *compiler = (struct compiler){
+      .zygote = options->zygote,
+      .err = err,
+      /* int 0x80 and x32 reach the same kernel by other numbers. */
+      .policy = {.actions = actions,
+                 .arch = arch,
+                 .has_x32 = arch == SCMP_ARCH_X86_64,
+                 .foreign = KILL,
+                 .otherwise = options->init ? KILL : UNKNOWN}};
+  for (size_t i = 0; i < GBX__FILTER_CALLS; i++)
+    compiler->policy.calls[i].verdict = compiler->policy.otherwise;
+  int result = add_tables(compiler, options);
   if (result < 0) return result;
-  result = options->init
-               ? add_groups(&compiler, init_groups,
-                            sizeof init_groups / sizeof init_groups[0])
-               : add_payload_rules(&compiler);
-  if (result < 0) return result;
-  return export_program(&compiler, ret_program, ret_size);
+  return gbx__filter_write(&compiler->policy, ret_program, ret_size, err);
 }
 
 static const char* verdict_name(enum verdict verdict) {
@@ -635,6 +539,10 @@ static const char* verdict_name(enum verdict verdict) {
       return "ESOCKTNOSUPPORT";
     case INVALID:
       return "EINVAL";
+    case UNKNOWN:
+      return "ENOSYS";
+    case VERDICTS:
+      break;
   }
   return "kill";
 }
@@ -643,9 +551,7 @@ void gbx_filter_list(gbx_verdict_cb cb, void* data) {
   for (size_t i = 0; i < sizeof payload_groups / sizeof payload_groups[0]; i++)
     cb(data, verdict_name(payload_groups[i].verdict), payload_groups[i].calls);
   for (size_t i = 0; i < sizeof argument_rules / sizeof argument_rules[0]; i++)
-    cb(data, "arguments", argument_rules[i].call);
-  for (size_t i = 0; i < sizeof exceptions / sizeof exceptions[0]; i++)
-    cb(data, "arguments", exceptions[i].call);
+    cb(data, "arguments", argument_rules[i].calls);
 }
 
 int gbx_filter_program(uint8_t** ret_program, size_t* ret_size,
@@ -664,8 +570,8 @@ void gbx__filter_name_syscall(uint32_t arch, int number, char* ret_name,
                               size_t size) {
   /* x32 calls carry a bit of their own; libseccomp's other tokens are the
    * kernel's. */
-  if (arch == SCMP_ARCH_X86_64 && number >= X32_SYSCALL_BIT)
-    arch = SCMP_ARCH_X32;
+  const int x32_bit = 0x40000000;
+  if (arch == SCMP_ARCH_X86_64 && number >= x32_bit) arch = SCMP_ARCH_X32;
   char* name = seccomp_syscall_resolve_num_arch(arch, number);
   if (name != NULL)
     (void)snprintf(ret_name, size, "%s", name);

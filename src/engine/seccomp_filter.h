@@ -31,10 +31,9 @@ struct gbx__filter_options {
 
 /* Compiles the filter that `options` ask for: an array of struct sock_filter
  * for seccomp(2). The caller frees *ret_program with free(); *ret_size is in
- * bytes. Any thread; starts nothing and takes a few milliseconds: once a
- * policy, not once a box. GBX_E_UNSUPPORTED: an architecture without a table,
- * or seccomp(2) is not to be had. GBX_E_NO_MEMORY. GBX_E_START: libseccomp
- * refused a rule. */
+ * bytes. Any thread; starts nothing: once a policy, not once a box.
+ * GBX_E_UNSUPPORTED: an architecture without a table, or seccomp(2) is not to
+ * be had. GBX_E_NO_MEMORY. GBX_E_START: libseccomp refused a rule. */
 int gbx__filter_compile(const struct gbx__filter_options* options,
                         uint8_t** ret_program, size_t* ret_size,
                         struct gbx_err* err);
