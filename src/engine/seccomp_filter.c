@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdio.h>
@@ -24,12 +25,13 @@
 
 enum verdict {
   ALLOW,
-  KILL,      /* no honest program does this: the box ends, escape_blocked */
-  REFUSE,    /* EPERM: programs expect it here and go on */
-  NO_FAMILY, /* EAFNOSUPPORT: what a kernel without the address family says */
-  NO_TYPE,   /* ESOCKTNOSUPPORT */
-  INVALID,   /* EINVAL: what a kernel without the command says */
-  UNKNOWN,   /* ENOSYS: what a kernel without the call says */
+  KILL,        /* no honest program does this: the box ends, escape_blocked */
+  REFUSE,      /* EPERM: programs expect it here and go on */
+  NO_FAMILY,   /* EAFNOSUPPORT: what a kernel without the address family says */
+  NO_TYPE,     /* ESOCKTNOSUPPORT */
+  NO_PROTOCOL, /* EPROTONOSUPPORT */
+  INVALID,     /* EINVAL: what a kernel without the command says */
+  UNKNOWN,     /* ENOSYS: what a kernel without the call says */
   VERDICTS,
 };
 
@@ -234,23 +236,33 @@ static const struct gbx__filter_rule unshare_rules[] = {UNSHARE_RULES};
  * host's network, the others tell of the host's devices, sockets and audit, and
  * let processes of any box talk to each other.
  *
+ * Of the internet's TCP, UDP and ping: for a protocol that it does not have,
+ * the kernel asks the host to load a module, and SCTP, L2TP, DCCP and the like
+ * are as large as they are rarely used. SOCK_SEQPACKET is SCTP by another name.
+ * The answers are those of a kernel without, so that a Go that tries MPTCP
+ * first goes on with TCP.
+ *
  * The mask is the kernel's SOCK_TYPE_MASK: above it are SOCK_CLOEXEC and
  * SOCK_NONBLOCK. SOCK_PACKET of AF_INET is AF_PACKET by its oldest name. Raw
  * sockets need a capability as well; but where a box shares the host's network,
  * that check would be the only one. */
 #define TYPE(type) BITS(1, 0xf, type)
-#define INTERNET(family)                                 \
-  RULE(REFUSE, INT(0, family), TYPE(SOCK_RAW)),          \
-      RULE(REFUSE, INT(0, family), TYPE(SOCK_PACKET)),   \
-      RULE(ALLOW, INT(0, family), TYPE(SOCK_STREAM)),    \
-      RULE(ALLOW, INT(0, family), TYPE(SOCK_DGRAM)),     \
-      RULE(ALLOW, INT(0, family), TYPE(SOCK_SEQPACKET)), \
+#define INTERNET(family, ping)                                             \
+  RULE(REFUSE, INT(0, family), TYPE(SOCK_RAW)),                            \
+      RULE(REFUSE, INT(0, family), TYPE(SOCK_PACKET)),                     \
+      RULE(ALLOW, INT(0, family), TYPE(SOCK_STREAM), INT(2, 0)),           \
+      RULE(ALLOW, INT(0, family), TYPE(SOCK_STREAM), INT(2, IPPROTO_TCP)), \
+      RULE(NO_PROTOCOL, INT(0, family), TYPE(SOCK_STREAM)),                \
+      RULE(ALLOW, INT(0, family), TYPE(SOCK_DGRAM), INT(2, 0)),            \
+      RULE(ALLOW, INT(0, family), TYPE(SOCK_DGRAM), INT(2, IPPROTO_UDP)),  \
+      RULE(ALLOW, INT(0, family), TYPE(SOCK_DGRAM), INT(2, ping)),         \
+      RULE(NO_PROTOCOL, INT(0, family), TYPE(SOCK_DGRAM)),                 \
       RULE(NO_TYPE, INT(0, family))
 static const struct gbx__filter_rule socket_rules[] = {
     RULE(ALLOW, INT(0, AF_UNIX)),
     RULE(ALLOW, INT(0, AF_NETLINK), INT(2, NETLINK_ROUTE)),
-    INTERNET(AF_INET),
-    INTERNET(AF_INET6),
+    INTERNET(AF_INET, IPPROTO_ICMP),
+    INTERNET(AF_INET6, IPPROTO_ICMPV6),
     OTHERWISE(NO_FAMILY),
 };
 
@@ -364,6 +376,8 @@ static uint32_t action_of(const struct gbx__filter_options* options,
       return SECCOMP_RET_ERRNO | EAFNOSUPPORT;
     case NO_TYPE:
       return SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT;
+    case NO_PROTOCOL:
+      return SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
     case INVALID:
       return SECCOMP_RET_ERRNO | EINVAL;
     case UNKNOWN:
@@ -537,6 +551,8 @@ static const char* verdict_name(enum verdict verdict) {
       return "EAFNOSUPPORT";
     case NO_TYPE:
       return "ESOCKTNOSUPPORT";
+    case NO_PROTOCOL:
+      return "EPROTONOSUPPORT";
     case INVALID:
       return "EINVAL";
     case UNKNOWN:

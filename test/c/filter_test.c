@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <linux/audit.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdio.h>
@@ -46,6 +47,8 @@ static const char* verdict_name(uint32_t action) {
       return "eafnosupport";
     case SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT:
       return "esocktnosupport";
+    case SECCOMP_RET_ERRNO | EPROTONOSUPPORT:
+      return "eprotonosupport";
     default:
       return "something else";
   }
@@ -268,8 +271,7 @@ static const char* socket_verdict(uint32_t family, uint32_t type) {
   switch (type & 0xf) {
     case SOCK_STREAM:
     case SOCK_DGRAM:
-    case SOCK_SEQPACKET:
-      return "allow";
+      return "allow"; /* of protocol 0 */
     case SOCK_RAW:
     case SOCK_PACKET:
       return "eperm";
@@ -429,6 +431,88 @@ static void test_netlink(void) {
     data.args[2] = 0;
     wrong += !matches(ask(&data), "allow");
     EXPECT(wrong == 0);
+  }
+}
+
+static const char* protocol_verdict(uint32_t family, uint32_t type,
+                                    uint32_t protocol) {
+  const char* of_type = socket_verdict(family, type);
+  if (strcmp(of_type, "allow") != 0 || protocol == 0) return of_type;
+  bool is_stream = (type & 0xf) == SOCK_STREAM;
+  uint32_t ping = family == AF_INET ? 1 : 58;
+  bool known = is_stream ? protocol == 6 : protocol == 17 || protocol == ping;
+  return known ? "allow" : "eprotonosupport";
+}
+
+static const char* ask_for_socket(const char* call, uint64_t family,
+                                  uint64_t type, uint64_t protocol) {
+  struct seccomp_data data = {
+      .nr = seccomp_syscall_resolve_name_arch(filter.arch, call),
+      .arch = filter.arch,
+      .args = {family, type, protocol}};
+  return ask(&data);
+}
+
+static int try_protocols(const char* call, uint32_t family, uint64_t type,
+                         uint64_t above) {
+  int wrong = 0;
+  for (uint64_t i = 0; i < 332; i++) {
+    uint64_t protocol = i < 300 ? i : 1ull << (i - 300);
+    const char* got =
+        ask_for_socket(call, family | above, type | above, protocol | above);
+    const char* wanted =
+        protocol_verdict(family, (uint32_t)type, (uint32_t)protocol);
+    if (matches(got, wanted)) continue;
+    if (wrong++ < 5)
+      printf("# %s(%u, %#llx, %llu): %s, not %s\n", call, family,
+             (unsigned long long)type, (unsigned long long)protocol, got,
+             wanted);
+  }
+  return wrong;
+}
+
+static void test_protocols(void) {
+  static const uint64_t high[] = {0, 1ull << 32, 1ull << 63};
+  for (size_t i = 0; i < 3; i++)
+    for (uint64_t type = 0; type < 16; type++) {
+      EXPECT(try_protocols("socket", AF_INET, type, high[i]) == 0);
+      EXPECT(try_protocols("socket", AF_INET6, type, high[i]) == 0);
+      EXPECT(try_protocols("socketpair", AF_INET, type, high[i]) == 0);
+      EXPECT(try_protocols("socketpair", AF_INET6, type, high[i]) == 0);
+    }
+}
+
+/* The same by name. */
+static void test_known_protocols(void) {
+  static const struct {
+    const char* title;
+    uint64_t family, type, protocol;
+    const char* wanted;
+  } cases[] = {
+      {"tcp", AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP, "allow"},
+      {"udp", AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, IPPROTO_UDP, "allow"},
+      {"ping", AF_INET, SOCK_DGRAM, IPPROTO_ICMP, "allow"},
+      {"ping6", AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6, "allow"},
+      {"sctp", AF_INET, SOCK_STREAM, IPPROTO_SCTP, "eprotonosupport"},
+      {"sctp", AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP, "esocktnosupport"},
+      {"sctp by its type", AF_INET6, SOCK_SEQPACKET, 0, "esocktnosupport"},
+      {"dccp", AF_INET, SOCK_DCCP, IPPROTO_DCCP, "esocktnosupport"},
+      {"dccp by its type", AF_INET6, SOCK_DCCP, 0, "esocktnosupport"},
+      {"l2tp", AF_INET, SOCK_DGRAM, 115, "eprotonosupport"},
+      {"udplite", AF_INET6, SOCK_DGRAM, IPPROTO_UDPLITE, "eprotonosupport"},
+      {"mptcp", AF_INET, SOCK_STREAM, 262, "eprotonosupport"},
+      {"mptcp, bit 32", AF_INET, SOCK_STREAM, 262 | 1ull << 32,
+       "eprotonosupport"},
+      {"smc", AF_INET, SOCK_STREAM, 256, "eprotonosupport"},
+      {"unix", AF_UNIX, SOCK_SEQPACKET, 1, "allow"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const char* got = ask_for_socket("socket", cases[i].family, cases[i].type,
+                                     cases[i].protocol);
+    bool good = matches(got, cases[i].wanted);
+    if (!good)
+      printf("# %s: %s, not %s\n", cases[i].title, got, cases[i].wanted);
+    EXPECT(good);
   }
 }
 
@@ -600,6 +684,10 @@ static void run_for(const char* whose, struct gbx__filter_options options) {
        test_skipped_call},
       {"known good and bad arguments have their verdict", test_known_arguments},
       {"arguments decide as the kernel sees them", test_arguments},
+      {"NET-05 of the internet's protocols only TCP, UDP and ping are to be "
+       "had",
+       test_protocols},
+      {"known protocols have their verdict", test_known_protocols},
       {"NET-10 of netlink only routes are to be had", test_netlink},
   };
   compile(options);

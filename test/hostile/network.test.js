@@ -207,6 +207,62 @@ answer = attempt(vsock)`;
   if (twin !== 'made') t.diagnostic('no twin: this kernel has no AF_VSOCK');
 });
 
+for (const network of [false, true]) {
+  const title = network ? ', with network: true as well' : '';
+  test(`NET-05 of the internet a box has TCP, UDP and ping, and no protocol that loads a module${title}`, async (t) => {
+    const code = `import socket
+stream, datagram, packets, dccp = 1, 2, 5, 6
+def make(family, kind, protocol):
+    with socket.socket(family, kind, protocol) as s: return 'made'
+answer = {str(int(family)): {
+    'tcp': attempt(make, family, stream, 0),
+    'tcp by number': attempt(make, family, stream, 6),
+    'udp': attempt(make, family, datagram, 0),
+    'udp by number': attempt(make, family, datagram, 17),
+    'ping': attempt(make, family, datagram, ping),
+    'udplite': attempt(make, family, datagram, 136),
+    'mptcp': attempt(make, family, stream, 262),
+    'mptcp and SOCK_CLOEXEC': attempt(make, family, stream | 0x80000, 262),
+    'l2tp': attempt(make, family, datagram, 115),
+    'smc': attempt(make, family, stream, 256),
+    'sctp': attempt(make, family, stream, 132),
+    'sctp in packets': attempt(make, family, packets, 132),
+    'sctp by its type': attempt(make, family, packets, 0),
+    'dccp': attempt(make, family, dccp, 33),
+    'dccp by its type': attempt(make, family, dccp, 0),
+  } for family, ping in ((socket.AF_INET, 1), (socket.AF_INET6, 58))}`;
+    const sandbox = await open(t, { network });
+    const answer = await ask(sandbox, code);
+    const twin = askOutside(code);
+    for (const family of Object.keys(answer)) {
+      if (twin[family].tcp !== 'made') continue; // a host without IPv6
+      const { ping, ...others } = answer[family];
+      // Who may send echo requests is a setting of the network namespace.
+      assert.match(ping, /^(made|EACCES)$/);
+      assert.deepEqual(others, {
+        tcp: 'made',
+        udp: 'made',
+        'tcp by number': 'made',
+        'udp by number': 'made',
+        udplite: 'EPROTONOSUPPORT',
+        mptcp: 'EPROTONOSUPPORT',
+        'mptcp and SOCK_CLOEXEC': 'EPROTONOSUPPORT',
+        l2tp: 'EPROTONOSUPPORT',
+        smc: 'EPROTONOSUPPORT',
+        sctp: 'EPROTONOSUPPORT',
+        'sctp in packets': 'ESOCKTNOSUPPORT',
+        'sctp by its type': 'ESOCKTNOSUPPORT',
+        dccp: 'ESOCKTNOSUPPORT',
+        'dccp by its type': 'ESOCKTNOSUPPORT',
+      });
+      // What the kernel of this host has of them.
+      const { udplite, mptcp } = twin[family];
+      if (udplite !== 'made' && mptcp !== 'made')
+        t.diagnostic(`no twin of family ${family}`);
+    }
+  });
+}
+
 test('NET-07 there is no /dev/net/tun', async (t) => {
   const sandbox = await open(t);
   const code = "answer = attempt(os.open, '/dev/net/tun', os.O_RDWR)";
