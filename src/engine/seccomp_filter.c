@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -283,13 +284,18 @@ static const struct gbx__filter_rule fcntl_rules[] = {
 /* Allowed but for a few requests. The first two put input into a terminal,
  * which a shell on the host may read. The third loads line disciplines, of
  * modems and radios: kernel code with a history, which a box with a terminal
- * could else reach. By the lower 16 bits, type and number: the upper ones say
- * size and direction, and no terminal request of these numbers has any. */
+ * could else reach. Those of sockets load the modules of bridges, VLANs and
+ * frame relay before anybody asks for a capability. By the lower 16 bits, type
+ * and number: the upper ones say size and direction, and no request of these
+ * numbers has any. */
+#define SIOCADDDLCI_     0x8980 /* no longer in headers */
+#define SIOCDELDLCI_     0x8981
+#define REQUEST(request) RULE(REFUSE, BITS(1, 0xffff, request))
 static const struct gbx__filter_rule ioctl_rules[] = {
-    RULE(REFUSE, BITS(1, 0xffff, TIOCSTI)),
-    RULE(REFUSE, BITS(1, 0xffff, TIOCLINUX)),
-    RULE(REFUSE, BITS(1, 0xffff, TIOCSETD)),
-    OTHERWISE(ALLOW),
+    REQUEST(TIOCSTI),      REQUEST(TIOCLINUX),    REQUEST(TIOCSETD),
+    REQUEST(SIOCGIFBR),    REQUEST(SIOCSIFBR),    REQUEST(SIOCBRADDBR),
+    REQUEST(SIOCBRDELBR),  REQUEST(SIOCGIFVLAN),  REQUEST(SIOCSIFVLAN),
+    REQUEST(SIOCADDDLCI_), REQUEST(SIOCDELDLCI_), OTHERWISE(ALLOW),
 };
 
 /* The limits of pid 1. For this the kernel asks only whether it is the same

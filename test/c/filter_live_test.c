@@ -12,6 +12,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -223,6 +224,8 @@ static void check_refused_calls(void) {
   refused("SYS-11: TIOCSTI", ioctl_request, TIOCSTI, EPERM);
   refused("SYS-11: TIOCSTI, bit 32", ioctl_request, TIOCSTI | 1l << 32, EPERM);
   refused("SYS-11: TIOCLINUX", ioctl_request, TIOCLINUX, EPERM);
+  refused("NET-05: SIOCGIFBR", ioctl_request, SIOCGIFBR, EPERM);
+  refused("NET-05: SIOCSIFVLAN", ioctl_request, SIOCSIFVLAN, EPERM);
   ok(run(&payload_filter, ioctl_request, TIOCGWINSZ) == EBADF,
      "twin: TIOCGWINSZ reaches the kernel");
   refused("F_SETLEASE", fcntl_command, F_SETLEASE, EPERM);

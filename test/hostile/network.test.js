@@ -207,61 +207,76 @@ answer = attempt(vsock)`;
   if (twin !== 'made') t.diagnostic('no twin: this kernel has no AF_VSOCK');
 });
 
+// What a box gets of each [type, protocol].
+const internet = {
+  tcp: [1, 0, 'made'],
+  'tcp by number': [1, 6, 'made'],
+  udp: [2, 0, 'made'],
+  'udp by number': [2, 17, 'made'],
+  udplite: [2, 136, 'EPROTONOSUPPORT'],
+  mptcp: [1, 262, 'EPROTONOSUPPORT'],
+  'mptcp and SOCK_CLOEXEC': [0x80001, 262, 'EPROTONOSUPPORT'],
+  l2tp: [2, 115, 'EPROTONOSUPPORT'],
+  smc: [1, 256, 'EPROTONOSUPPORT'],
+  sctp: [1, 132, 'EPROTONOSUPPORT'],
+  'sctp in packets': [5, 132, 'ESOCKTNOSUPPORT'],
+  'sctp by its type': [5, 0, 'ESOCKTNOSUPPORT'],
+  dccp: [6, 33, 'ESOCKTNOSUPPORT'],
+  'dccp by its type': [6, 0, 'ESOCKTNOSUPPORT'],
+};
+
+function socketsCode(names) {
+  const wanted = names.map((name) => [name, ...internet[name].slice(0, 2)]);
+  return `import socket
+def make(family, kind, protocol):
+    with socket.socket(family, kind, protocol) as s: return 'made'
+answer = [{name: attempt(make, family, kind, protocol)
+           for name, kind, protocol in json.loads('${JSON.stringify(wanted)}')}
+          for family in (socket.AF_INET, socket.AF_INET6)]
+pings = [attempt(make, socket.AF_INET, 2, 1), attempt(make, socket.AF_INET6, 2, 58)]`;
+}
+
 for (const network of [false, true]) {
   const title = network ? ', with network: true as well' : '';
   test(`NET-05 of the internet a box has TCP, UDP and ping, and no protocol that loads a module${title}`, async (t) => {
-    const code = `import socket
-stream, datagram, packets, dccp = 1, 2, 5, 6
-def make(family, kind, protocol):
-    with socket.socket(family, kind, protocol) as s: return 'made'
-answer = {str(int(family)): {
-    'tcp': attempt(make, family, stream, 0),
-    'tcp by number': attempt(make, family, stream, 6),
-    'udp': attempt(make, family, datagram, 0),
-    'udp by number': attempt(make, family, datagram, 17),
-    'ping': attempt(make, family, datagram, ping),
-    'udplite': attempt(make, family, datagram, 136),
-    'mptcp': attempt(make, family, stream, 262),
-    'mptcp and SOCK_CLOEXEC': attempt(make, family, stream | 0x80000, 262),
-    'l2tp': attempt(make, family, datagram, 115),
-    'smc': attempt(make, family, stream, 256),
-    'sctp': attempt(make, family, stream, 132),
-    'sctp in packets': attempt(make, family, packets, 132),
-    'sctp by its type': attempt(make, family, packets, 0),
-    'dccp': attempt(make, family, dccp, 33),
-    'dccp by its type': attempt(make, family, dccp, 0),
-  } for family, ping in ((socket.AF_INET, 1), (socket.AF_INET6, 58))}`;
     const sandbox = await open(t, { network });
-    const answer = await ask(sandbox, code);
-    const twin = askOutside(code);
-    for (const family of Object.keys(answer)) {
-      if (twin[family].tcp !== 'made') continue; // a host without IPv6
-      const { ping, ...others } = answer[family];
+    const code = socketsCode(Object.keys(internet));
+    const { answer, pings } = await ask(
+      sandbox,
+      `${code}\nanswer = {'answer': answer, 'pings': pings}`,
+    );
+    // Those that are no modules: the twin is to load none.
+    const twins = askOutside(socketsCode(['tcp', 'udplite', 'mptcp']));
+    for (const [index, twin] of twins.entries()) {
+      if (twin.tcp !== 'made') continue; // a host without IPv6
+      const expected = Object.entries(internet);
+      assert.deepEqual(
+        answer[index],
+        Object.fromEntries(
+          expected.map(([name, [, , result]]) => [name, result]),
+        ),
+      );
       // Who may send echo requests is a setting of the network namespace.
-      assert.match(ping, /^(made|EACCES)$/);
-      assert.deepEqual(others, {
-        tcp: 'made',
-        udp: 'made',
-        'tcp by number': 'made',
-        'udp by number': 'made',
-        udplite: 'EPROTONOSUPPORT',
-        mptcp: 'EPROTONOSUPPORT',
-        'mptcp and SOCK_CLOEXEC': 'EPROTONOSUPPORT',
-        l2tp: 'EPROTONOSUPPORT',
-        smc: 'EPROTONOSUPPORT',
-        sctp: 'EPROTONOSUPPORT',
-        'sctp in packets': 'ESOCKTNOSUPPORT',
-        'sctp by its type': 'ESOCKTNOSUPPORT',
-        dccp: 'ESOCKTNOSUPPORT',
-        'dccp by its type': 'ESOCKTNOSUPPORT',
-      });
-      // What the kernel of this host has of them.
-      const { udplite, mptcp } = twin[family];
-      if (udplite !== 'made' && mptcp !== 'made')
-        t.diagnostic(`no twin of family ${family}`);
+      assert.match(pings[index], /^(made|EACCES)$/);
+      if (twin.udplite !== 'made' && twin.mptcp !== 'made')
+        t.diagnostic('no twin: this kernel has neither UDP-Lite nor MPTCP');
     }
   });
 }
+
+test('NET-05 no request of a socket loads the module of bridges or VLANs', async (t) => {
+  // On no descriptor, so that the twin loads none either.
+  const code = `
+answer = {request: call('ioctl', -1, request, 0)
+          for request in (0x8940, 0x8941, 0x8982, 0x8983, 0x89a0, 0x89a1)}`;
+  const results = Object.values(await ask(await open(t), code));
+  assert.deepEqual(results, Array(6).fill('EPERM'));
+  assert.deepEqual(
+    Object.values(askOutside(code)),
+    Array(6).fill('EBADF'),
+    'the twin',
+  );
+});
 
 test('NET-07 there is no /dev/net/tun', async (t) => {
   const sandbox = await open(t);
