@@ -122,8 +122,10 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
     give_up_box(box, &err);
     return;
   }
-  if (box->leaf == 0) box->memory.shm_fd = gbx_fds_steal(fds, next);
-  box_hold_mounts(box);
+  if (box->leaf == 0) {
+    box->memory.shm_fd = gbx_fds_steal(fds, next);
+    box_hold_mounts(box); /* END may have to wait for init */
+  }
   box->state = BOX_READY;
   if (box->run != NULL)
     profile_note(GBX_AT_BOX_MADE, box->run->request.head.id);
