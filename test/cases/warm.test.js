@@ -110,6 +110,22 @@ kept = [{'x': i} for i in range(100000)]`,
 def spin():
     while True: pass
 threading.Thread(target=spin, daemon=True).start()`,
+  'a daemon thread while objects end': `import threading, time
+_count = [0]
+class A:
+    def __del__(self): time.sleep(.1); print('end')
+a = A()
+def count():
+    while True: _count[0] += 1; time.sleep(0)
+threading.Thread(target=count, daemon=True).start()`,
+  'a daemon thread of an exit handler': `import atexit, threading, time
+_count = [0]
+class A:
+    def __del__(self): time.sleep(.1); print('end')
+a = A()
+def count():
+    while True: _count[0] += 1; time.sleep(0)
+atexit.register(threading.Thread(target=count, daemon=True).start); 0`,
   'a thread that fails': `import threading
 threading.Thread(target=lambda: 1 / 0).start()`,
   'a thread that exits': `import sys, threading

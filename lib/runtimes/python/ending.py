@@ -7,6 +7,9 @@ that the kernel takes back anyway. So here is done what code can see of it, in
 the same order: threads are waited for, exit handlers run, buffers are emptied,
 the code's objects are finalized, and then the C library's exit() does the same
 for C.
+
+With other threads left, the daemons, it is Python's own end after all: only that
+keeps them from going on in modules that are being taken apart.
 """
 
 import builtins
@@ -16,14 +19,11 @@ from _weakref import ref
 from atexit import _run_exitfuncs as run_exit_handlers
 from gc import callbacks, collect, freeze, get_objects, isenabled
 from os import _exit
+from sys import _current_frames as list_threads, exit as end_as_python_does
 
 # What Python sets to None before the first module goes.
 DELETED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache",
            "meta_path", "__interactivehook__")
-# How long the code's other threads are to stand still, in seconds: Python's own
-# end stops them for ever before the first module goes. A wait of ours may let
-# them go on, and then this is what we wait for our turn.
-STANDSTILL = 0.2
 LAST = "last_exc", "last_type", "last_value", "last_traceback"
 kept = []
 
@@ -73,21 +73,33 @@ def find_unraisable_type():
 
 
 def end(exit_code):
-    """Never returns."""
-    try:
-        exit_code = wind_up(exit_code)
-        leave(exit_code)
-    finally:
-        _exit(exit_code)
+    """Never returns, but raises SystemExit where Python has to end itself."""
+    if not has_threads():
+        try:
+            run_last_code()
+            # Those that an exit handler has started.
+            if not has_threads():
+                exit_code = wind_up(exit_code)
+                leave(exit_code)
+        except BaseException:
+            _exit(exit_code)
+    end_as_python_does(exit_code)
 
 
-def wind_up(exit_code):
+def has_threads():
+    return len(list_threads()) > 1
+
+
+def run_last_code():
     if "threading" in sys.modules:
         end_threads(sys.modules["threading"])
     try:
         run_exit_handlers()
     except BaseException:
         pass  # It has told of it.
+
+
+def wind_up(exit_code):
     if not flush(True):
         exit_code = 120
     try_to(finalize)
@@ -111,7 +123,6 @@ def end_threads(threading):
 
 def finalize():
     """Let go of the code's modules, the main one first."""
-    sys.setswitchinterval(STANDSTILL)
     has_more = any(len(names) != len(values) for names, values in shared)
     if isenabled():
         collect()
