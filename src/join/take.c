@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "common/wire.h"
@@ -89,10 +90,17 @@ static long enter(const char* cwd) {
   return now[0] == '/' ? 0 : -EACCES;
 }
 
-#define STEP(step, expression)                                   \
-  do {                                                           \
-    long result_ = (expression);                                 \
-    if (result_ < 0) return talk_fail(socket_fd, result_, step); \
+static long give_up(long socket_fd, long error, const char* step) {
+  (void)talk_fail(socket_fd, error, step);
+  /* That is all: nobody has to wait for our end. */
+  (void)call(__NR_shutdown, socket_fd, SHUT_WR, 0, 0);
+  return error;
+}
+
+#define STEP(step, expression)                                 \
+  do {                                                         \
+    long result_ = (expression);                               \
+    if (result_ < 0) return give_up(socket_fd, result_, step); \
   } while (0)
 
 __attribute__((visibility("default"))) long gbx_take(struct gbx_take* take) {

@@ -9,6 +9,7 @@ of which the interpreter has to know.
 
 import os
 import sys
+from _signal import pause
 
 # Of the command that is not that of a cold call.
 OWN_WORDS = len(sys.argv) - 1
@@ -44,7 +45,7 @@ PRELOAD_S = 60
 
 def standby(path):
     """In a ready box: wait for the call and become its payload."""
-    take(load(path))
+    take(load(path), lambda: os._exit(127))
 
 
 def zygote(path, *modules):
@@ -67,7 +68,16 @@ def zygote(path, *modules):
     after_fork()
     if modules:
         preloading.renew()
-    take(library)
+    take(library, await_end_of_box)
+
+
+def await_end_of_box():
+    """init says why there is no call, and ends the box with us.
+
+    By our own end the launcher would learn of it first, and not why.
+    """
+    while True:
+        pause()
 
 
 def preload(path, modules):
@@ -93,12 +103,14 @@ def load(path):
     return library
 
 
-def take(library):
+def take(library, give_up):
     class Take(ctypes.Structure):
         _fields_ = [("blob", ctypes.c_uint64), ("size", ctypes.c_uint64)]
 
     taken = Take()
-    if library.gbx_take(ctypes.byref(taken)) < 0 or taken.size == 0:
+    if library.gbx_take(ctypes.byref(taken)) < 0:
+        give_up()
+    if taken.size == 0:
         os._exit(127)
     take_environment(ctypes.string_at(taken.blob, taken.size))
     if hasattr(sys, "orig_argv"):
