@@ -32,7 +32,7 @@ const levels = {
   bench: [...buildPackages, 'bubblewrap', 'python3-pandas'],
   vm: [...buildPackages, ...machinePackages],
   fuzz: [...buildPackages, ...fuzzPackages],
-  ci: [...testPackages, ...fuzzPackages, 'clang-format'],
+  ci: [...testPackages, ...fuzzPackages, 'clang-format', 'strace', 'tzdata'],
 };
 
 // The machine is not as it must be, and only its owner can change that.

@@ -52,19 +52,33 @@ const rootPassOnly = [
   'test/types/',
 ];
 
-// Run once more with interpreters that are started for each call (`warm:
-// false`), as they are wherever none can wait.
-const coldFiles = [
-  'test/cases/environment.test.js',
-  'test/cases/per-call.test.js',
-  'test/cases/results.test.js',
-  'test/cases/stdin.test.js',
-  'test/hostile/arguments.test.js',
-  'test/hostile/descriptors.test.js',
-  'test/hostile/inherited.test.js',
-  'test/hostile/namespaces.test.js',
-  'test/hostile/syscalls.test.js',
+// What runs code is run once more with interpreters that are started for each
+// call (`warm: false`), as they are wherever none can wait.
+const coldFolders = ['test/cases/', 'test/hostile/'];
+const coldPreload = 'test/helpers/cold.js';
+
+// But for those that are about interpreters that wait, or run no code by
+// runCode(): programs, kernels, options, hosts that let nothing run.
+const warmOnly = [
+  'test/cases/doctor.test.js',
+  'test/cases/kernel-control.test.js',
+  'test/cases/kernel-languages.test.js',
+  'test/cases/kernel.test.js',
+  'test/cases/misuse.test.js',
+  'test/cases/plan.test.js',
+  'test/cases/preload.test.js',
+  'test/cases/profile.test.js',
+  'test/cases/pty.test.js',
+  'test/cases/spawn.test.js',
+  'test/cases/warm.test.js',
+  'test/hostile/kernel.test.js',
+  'test/hostile/refused-hosts.test.js',
+  'test/hostile/warm.test.js',
 ];
+
+const isForColdPass = (file) =>
+  coldFolders.some((folder) => file.startsWith(folder)) &&
+  !warmOnly.includes(file);
 
 function findTestFiles() {
   return fs
@@ -146,9 +160,14 @@ function runAsCurrentUser(choice) {
 
 function runWarmAndCold(heading, prefix, node, choice, options) {
   runPass(heading, prefix, node, choice, options);
-  const files = choice.files.filter((file) => coldFiles.includes(file));
+  const files = choice.files.filter(isForColdPass);
   if (files.length === 0) return;
-  const env = { ...options.env, GLOVEBOX_TEST_WARM: '0' };
+  const preload = JSON.stringify(path.join(options.cwd, coldPreload));
+  const env = {
+    ...options.env,
+    GLOVEBOX_TEST_WARM: '0',
+    NODE_OPTIONS: `${options.env.NODE_OPTIONS ?? ''} --require=${preload}`,
+  };
   runPass(
     `${heading}, with warm: false`,
     prefix,

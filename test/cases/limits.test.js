@@ -15,47 +15,47 @@ const {
   hasCgroups,
   isRoot,
   open,
+  skipWithoutCgroups,
   test,
   timeScale,
 } = require('../helpers/harness.js');
 const { forms } = require('../helpers/forms.js');
 const { askScript } = require('../helpers/host-script.js');
 
-const needsCgroup = 'by design: without a cgroup cpus are not limited';
-
 // ---- P26 -------------------------------------------------------------------
 
-// A watchdog cannot see what was only there between two of its looks.
-const hold = hasCgroups ? '' : 'import time; time.sleep(0.2)';
 const touchMib = (mib) => `b = bytearray(${mib} * 2**20)
 for i in range(0, len(b), 4096): b[i] = 1
-${hold}
+`;
+// A watchdog cannot see what was only there between two of its looks.
+const exceed = `${touchMib(400)}
+import time; time.sleep(${hasCgroups ? 0 : 20})
 print('done')`;
 
 for (const { name, begin } of forms) {
   test(`P26 memory above the limit is fault "oom" and below it none ${name}`, async (t) => {
     const sandbox = await open(t, { memoryMb: 128 });
     const runBelow = await begin(sandbox);
-    const below = await runBelow(touchMib(40));
+    const below = await runBelow(`${touchMib(40)}print('done')`);
     assert.equal(below.stdout, 'done\n');
     assert.equal(below.exitCode, 0);
     assert.equal(below.fault, null);
 
     const runAbove = await begin(sandbox);
-    const above = await runAbove(touchMib(400));
+    const above = await runAbove(exceed);
     assert.equal(above.stdout, '');
     assert.equal(above.success, false);
     assert.equal(above.fault.type, 'oom');
     assert.match(above.fault.message, /memoryMb 128/);
     assert.equal(above.exitCode, 137);
     assert.equal(above.signal, 'SIGKILL');
-    assert.ok(above.durationMs < 10000, `${above.durationMs} ms`);
+    assert.ok(above.durationMs < 10000 * timeScale, `${above.durationMs} ms`);
   });
 }
 
 test('P26 a Kernel that ran out of memory is dead, and says why', async (t) => {
   const kernel = await (await open(t, { memoryMb: 128 })).kernel();
-  await kernel.runCode(touchMib(400));
+  await kernel.runCode(exceed);
   await assert.rejects(kernel.runCode('1'), {
     code: 'ERR_SANDBOX_KERNEL_DEAD',
     message: /exceeded memoryMb 128/,
@@ -65,7 +65,7 @@ test('P26 a Kernel that ran out of memory is dead, and says why', async (t) => {
 test('P26 without a memory limit in force the same code ends well', async (t) => {
   const sandbox = await open(t, { memoryMb: 128, enforceLimits: false });
   assert.equal(sandbox.limits.memoryMb, 'none');
-  const result = await sandbox.runCode(touchMib(400));
+  const result = await sandbox.runCode(`${touchMib(400)}print('done')`);
   assert.equal(result.stdout, 'done\n');
   assert.equal(result.fault, null);
 });
@@ -78,7 +78,7 @@ if os.fork() == 0:
     b = b'x' * (400 * 2**20)
 time.sleep(20)`);
   assert.equal(result.fault.type, 'oom');
-  assert.ok(result.durationMs < 10000, `${result.durationMs} ms`);
+  assert.ok(result.durationMs < 10000 * timeScale, `${result.durationMs} ms`);
 });
 
 test('files in /tmp, home and /dev/shm count as memory', async (t) => {
@@ -398,10 +398,11 @@ test('requireLimits refuses where a limit is not the kernel’s, by name', async
 });
 
 test('a session whose limits are no longer the kernel’s runs nothing', async (t) => {
-  if (!hasCgroups || !isRoot) {
+  if (!isRoot) {
     t.skip('by design: only root can hide cgroups from a process');
     return;
   }
+  if (!hasCgroups) return skipWithoutCgroups(t);
   const answer = await askScript(t, 'lost-cgroup.js', {
     wrapper: ['unshare', '--mount', '--propagation', 'private'],
   });
@@ -489,7 +490,7 @@ test('the processes of one box leave room in another', async (t) => {
 // ---- cpus ------------------------------------------------------------------
 
 test('cpus bounds the processor time of all processes together', async (t) => {
-  if (!hasCgroups) return t.skip(needsCgroup);
+  if (!hasCgroups) return skipWithoutCgroups(t);
   const sandbox = await open(t, { cpus: 0.2 });
   assert.equal(sandbox.limits.cpus, 'kernel');
   // 0.4 s of work by two processes at once: at 0.2 of a core it takes 2 s,
@@ -505,16 +506,17 @@ for _ in range(2):
 start = time.monotonic()
 for pid in children: os.waitpid(pid, 0)
 print(time.monotonic() - start)`;
+  const take = async (box) => Number((await box.runCode(work)).stdout);
+  const bounded = await take(sandbox);
+  assert.ok(bounded > 1.5, `${bounded} s at 0.2 cores`);
   const free = await open(t, { cpus: null });
   assert.equal(free.limits.cpus, null);
-  // Side by side, so that both find the machine equally busy.
-  const [bounded, unbounded] = await Promise.all(
-    [sandbox, free].map(async (box) =>
-      Number((await box.runCode(work)).stdout),
-    ),
+  // As soon as others leave it as much.
+  await eventually(
+    async () => (await take(free)) < 1.5,
+    'it takes as long without a limit',
+    30000,
   );
-  assert.ok(bounded > 1.5, `${bounded} s at 0.2 cores`);
-  assert.ok(unbounded < bounded, `${unbounded} s without a limit`);
 });
 
 test('usage says what a call used, where the host knows', async (t) => {

@@ -15,6 +15,7 @@ const {
   glovebox,
   hasCgroups,
   open,
+  refusal,
   skip,
   test,
 } = require('../helpers/harness.js');
@@ -37,18 +38,6 @@ async function specWith(modules, preload, change = () => {}) {
   }
   change(spec);
   return plan;
-}
-
-async function refusal(options) {
-  const sandbox = new Sandbox(options);
-  try {
-    await sandbox.open();
-  } catch (error) {
-    return error;
-  } finally {
-    await sandbox.close();
-  }
-  return assert.fail('open() worked');
 }
 
 /** What the code prints, of a call that goes well. */

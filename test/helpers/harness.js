@@ -111,9 +111,7 @@ async function eventuallyWarm(sandbox) {
  * from it is searched for the canary's secret.
  */
 async function open(t, options) {
-  const sandbox = new glovebox.Sandbox(
-    isColdPass ? { warm: false, ...options } : options,
-  );
+  const sandbox = new glovebox.Sandbox(options);
   for (const method of ['run', 'runCode']) {
     const original = sandbox[method].bind(sandbox);
     sandbox[method] = async (...args) => watchOutput(await original(...args));
@@ -134,8 +132,21 @@ async function open(t, options) {
   };
   await sandbox.open();
   t.after(() => sandbox.close());
-  if (!isColdPass && options?.warm !== false) await awaitReadyPython();
+  if (options?.warm ?? !isColdPass) await awaitReadyPython();
   return sandbox;
+}
+
+/** What open() rejects with. Whatever opens is closed, and a failure. */
+async function refusal(options) {
+  const sandbox = new glovebox.Sandbox(options);
+  try {
+    await sandbox.open();
+  } catch (error) {
+    return error;
+  } finally {
+    await sandbox.close();
+  }
+  return assert.fail(`it opened with ${JSON.stringify(options)}`);
 }
 
 // ---- Leaks -----------------------------------------------------------------
@@ -358,7 +369,11 @@ const before = { mounts: placesOfMounts(), descriptors: 0 };
 
 nodeTest.before(async () => {
   // The first session starts the engine, which keeps some descriptors.
-  await glovebox.withSandbox(async (sandbox) => sandbox.run(['true']));
+  await glovebox.withSandbox(async (sandbox) => {
+    await sandbox.run(['true']);
+    const { warm } = (await sandbox.plan()).spec;
+    assert.equal(warm, !isColdPass, 'see test/helpers/cold.js');
+  });
   before.descriptors = descriptors().length;
 });
 
@@ -385,10 +400,14 @@ nodeTest.after(async () => {
     () => leaves().length <= MOST_IDLE_LEAVES,
     () => `cgroup leaves are left: ${leaves()}`,
   );
-  const mounted = placesOfMounts().filter(
-    (place) => !before.mounts.includes(place),
+  // Another file's tests may mount something on the host for a while.
+  const mounted = () =>
+    placesOfMounts().filter((place) => !before.mounts.includes(place));
+  await eventually(
+    () => mounted().length === 0,
+    () => `mounts are left: ${mounted().join(', ')}`,
+    20000,
   );
-  assert.deepEqual(mounted, [], 'no mount is left');
   assert.deepEqual(temporaryWorkspaces(), [], 'no temporary workspace is left');
   fs.rmSync(temporaryFolder, { recursive: true, force: true });
 });
@@ -417,6 +436,17 @@ nodeTest.afterEach(async () => {
 function skip(t, reason) {
   if (mustRun) assert.fail(`this may not be skipped here: ${reason}`);
   t.skip(reason);
+}
+
+/**
+ * Skips what only cgroups do. A plain user has none on many hosts, and so has
+ * root where a test took them away; the root of a machine for tests has them.
+ */
+function skipWithoutCgroups(t) {
+  const mayLack = !isRoot || process.env.GLOVEBOX_VM_LIMITS;
+  const reason = 'no cgroups that this user may write to';
+  if (mayLack) t.skip(`by design: ${reason}`);
+  else skip(t, reason);
 }
 
 /** Runs a program outside of any box: the twin of what a box refuses. */
@@ -450,8 +480,10 @@ module.exports = {
   outside,
   packagedPython,
   processes,
+  refusal,
   scopes,
   skip,
+  skipWithoutCgroups,
   soak,
   timeScale,
   test: nodeTest.test,

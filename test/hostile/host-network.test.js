@@ -231,16 +231,20 @@ answer = json.loads(out.stdout)`;
 
 test('NET-04: nor are they for interpreters that waited for their call', async (t) => {
   const name = await listenAbstract(t);
-  const sandbox = await open(t, shared);
+  const sandbox = await open(t, { ...shared, warm: true });
   const host = fs.readlinkSync('/proc/self/ns/net');
   const code = `${reachAbstract(name)}
 answer = [os.getppid(), os.readlink('/proc/self/ns/net'), reach_all()]`;
   // One that was forked into its box has no parent there; init is that of others.
-  await eventually(async () => {
-    const [parent, network, reached] = await ask(sandbox, code);
-    assert.deepEqual([network, reached], [host, held], `parent ${parent}`);
-    return parent === 0;
-  }, 'no call got a Python that waited');
+  await eventually(
+    async () => {
+      const [parent, network, reached] = await ask(sandbox, code);
+      assert.deepEqual([network, reached], [host, held], `parent ${parent}`);
+      return parent === 0;
+    },
+    'no call got a Python that waited',
+    15000,
+  );
   const cold = await open(t, { ...shared, warm: false });
   assert.deepEqual(await ask(cold, code), [1, host, held]);
   // Node has no abstract sockets of its own on all versions: by a child.

@@ -19,6 +19,7 @@ const {
   glovebox,
   isRoot,
   open,
+  refusal,
   skip,
   test,
 } = require('../helpers/harness.js');
@@ -45,19 +46,6 @@ function setHome(t, home) {
   t.after(() => {
     process.env.HOME = before;
   });
-}
-
-/** What open() rejects with. Whatever opens is closed, and a failure. */
-async function refusal(options) {
-  const sandbox = new Sandbox(options);
-  try {
-    await sandbox.open();
-  } catch (error) {
-    return error;
-  } finally {
-    await sandbox.close();
-  }
-  return assert.fail(`it opened with ${JSON.stringify(options)}`);
 }
 
 async function assertRefused(source, rule) {

@@ -179,8 +179,11 @@ answer = [sum(map(is_dead, made)), made[-1]]`,
   );
   assert.equal(error, 'EAGAIN');
   assert.ok(zombies >= 62 && zombies < 64, `${zombies} zombies`);
-  const dead = descendants().filter(({ state }) => state === 'Z');
-  assert.deepEqual(dead, []);
+  const dead = () => descendants().filter(({ state }) => state === 'Z');
+  await eventually(
+    () => dead().length === 0,
+    () => `not reaped: ${JSON.stringify(dead())}`,
+  );
 });
 
 // ---- PRC-04, PRC-05, PRC-07, PRC-08 ----------------------------------------
@@ -280,7 +283,7 @@ def sibling(flags):
 answer = [sibling(CLONE_PARENT | 17), sibling(CLONE_PARENT),
           sibling(1 << 32 | CLONE_PARENT | 17), sibling(17)]`;
   const refused = ['EINVAL', 'EINVAL', 'EINVAL', 'made'];
-  const sandbox = await open(t);
+  const sandbox = await open(t, { warm: true });
   await eventuallyWarm(sandbox);
   assert.deepEqual(await ask(sandbox, code), refused);
   const cold = await open(t, { warm: false });
@@ -315,6 +318,14 @@ print([open('/proc/%s/wchan' % p).read() for p in os.listdir('/proc') if p.isdig
   );
 });
 
+function membersOf(leaf) {
+  try {
+    return fs.readFileSync(`${leaf}/cgroup.procs`, 'utf8').split('\n');
+  } catch {
+    return []; // It was that of a box that waited, and is gone.
+  }
+}
+
 const freezer = '/sys/fs/cgroup/freezer';
 
 test('PRC-08 a box that SIGKILL does not end lets its call go, and goes when it can', async (t) => {
@@ -335,7 +346,7 @@ test('PRC-08 a box that SIGKILL does not end lets its call go, and goes when it 
   const sandbox = await open(t);
   const call = sandbox.runCode('echo up; sleep 100; echo no', {
     ...bash,
-    timeoutS: 1 * timeScale,
+    timeoutS: 3 * timeScale,
   });
   let box;
   await eventually(() => {
@@ -345,10 +356,7 @@ test('PRC-08 a box that SIGKILL does not end lets its call go, and goes when it 
     return box !== undefined;
   }, 'it does not sleep');
   const leaf = leaves().find((folder) =>
-    fs
-      .readFileSync(`${folder}/cgroup.procs`, 'utf8')
-      .split('\n')
-      .includes(String(box.init.pid)),
+    membersOf(folder).includes(String(box.init.pid)),
   );
   assert.ok(leaf, 'it has a cgroup');
   for (const { pid } of [box.init, ...box.inside]) {
@@ -359,7 +367,7 @@ test('PRC-08 a box that SIGKILL does not end lets its call go, and goes when it 
   const result = await call;
   assert.equal(result.fault?.type, 'timeout');
   assert.equal(result.stdout, 'up\n');
-  assert.ok(result.durationMs < 9000 * timeScale, `${result.durationMs} ms`);
+  assert.ok(result.durationMs < 11000 * timeScale, `${result.durationMs} ms`);
   assert.ok(!emptied(), 'it was held up indeed');
   // Others do not notice, and nothing of it is left once it can die.
   assertFinished(await sandbox.run(['true']));

@@ -306,7 +306,7 @@ test('HST-23 the module loaded again, from a second folder and in a worker, is t
 
 test('HST-25 a host process that is traced works', async (t) => {
   const hasStrace = outside(['strace', '-V']).exitCode === 0;
-  if (!hasStrace) return t.skip('there is no strace');
+  if (!hasStrace) return skip(t, 'there is no strace');
   const log = path.join(makeFolder(t), 'trace');
   const host = startHost(t, {
     // All threads, and all that they start: keeper, launcher and boxes.
