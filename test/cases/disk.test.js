@@ -22,7 +22,7 @@ function grow(count, mib, pauseS = 0.05) {
 for i in range(${count}):
     with open(f'grown{i}', 'wb') as file: file.write(bytes(${mib} * 2**20))
     time.sleep(${pauseS})
-time.sleep(3)
+time.sleep(${count < 20 ? 3 : 20})
 print('escaped')`;
 }
 
@@ -75,13 +75,28 @@ test('a workspace that outgrows diskMb ends the call; then calls are refused unt
   assertStopped(await sandbox.runCode(grow(40, 1)), 8);
 });
 
+/**
+ * At once, where the disk is nobody else's. Where others free as much as was
+ * taken, nothing is noticed but by the count that comes every 2 s.
+ */
+async function eventuallyFull(call) {
+  await eventually(async () => {
+    try {
+      await call();
+      return false;
+    } catch (error) {
+      assert.equal(error.code, full.code);
+      return true;
+    }
+  }, 'calls go on');
+}
+
 test('writeFile with nothing in it makes room too', async (t) => {
   const sandbox = await open(t, { diskMb: 8 });
   const result = await sandbox.run(['head', '-c', '12M', '/dev/zero']);
   assert.equal(result.stdoutBuffer.length, 12 * 2 ** 20);
   await sandbox.writeFile('big', result.stdoutBuffer);
-  await sandbox.run(['true']); // Whatever this one does, it is looked after.
-  await assert.rejects(sandbox.run(['true']), full);
+  await eventuallyFull(() => sandbox.run(['true']));
   await sandbox.writeFile('big', '');
   assert.equal((await sandbox.run(['true'])).exitCode, 0);
 });
@@ -93,8 +108,8 @@ test('the growth of calls adds up, however short they are', async (t) => {
   for (const name of ['a', 'b']) {
     assert.equal((await write(name)).exitCode, 0);
   }
-  await write('c'); // It may be stopped, or be through before anybody looks.
-  await assert.rejects(write('d'), full);
+  // It may be stopped, or be through before anybody looks.
+  await eventuallyFull(() => write('c'));
 });
 
 test('what a host writes counts as what code writes', async (t) => {

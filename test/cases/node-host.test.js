@@ -51,7 +51,7 @@ for (const [how, title] of Object.entries({
     const took = performance.now() - start;
     assert.equal(exitCode, 0);
     assert.doesNotMatch(stderr, /Error/);
-    assert.ok(took < 1000, `${took} ms`);
+    assert.ok(took < 5000, `${took} ms`);
     assert.deepEqual(after, before);
   });
 }

@@ -84,7 +84,7 @@ test('P03 bash reads the end of stdin at once', async (t) => {
   });
   assert.equal(result.stdout, 'rc=1\ndone\n');
   assert.equal(result.exitCode, 0);
-  assert.ok(result.durationMs < 2000, `${result.durationMs} ms`);
+  assert.ok(result.durationMs < 10000, `${result.durationMs} ms`);
 });
 
 test('P03 input() in a call raises EOFError', async (t) => {

@@ -316,7 +316,7 @@ test('ATK-KEYS a spec of very many wrong keys is refused at the first', async ()
     /spec\.0: expected no such key/,
   );
   // All compared with all would be half a minute.
-  assert.ok(Date.now() - start < 2000 * timeScale, `${Date.now() - start} ms`);
+  assert.ok(Date.now() - start < 8000 * timeScale, `${Date.now() - start} ms`);
 });
 
 test('the part `spec` of a plan is refused with what to give instead', async () => {

@@ -423,5 +423,8 @@ test('an interpreter without ctypes is cold by plan(), and refused for preload',
   assert.equal(start.python.from, 'cold');
   assert.match(start.python.why, /has no module ctypes$/);
   assert.equal(await prints(sandbox, howItStarted.python), 'cold');
-  assert.deepEqual(busyDescendants(), []);
+  await eventually(
+    () => busyDescendants().length === 0,
+    () => JSON.stringify(busyDescendants()),
+  );
 });

@@ -167,7 +167,7 @@ for (const { name, begin } of forms) {
     });
     assert.ok(
       result.durationMs >= 1000 * timeScale &&
-        result.durationMs < 3000 * timeScale,
+        result.durationMs < 6000 * timeScale,
       `${result.durationMs} ms`,
     );
     assert.equal(result.fault.type, 'timeout');
@@ -195,11 +195,11 @@ test('P09 HST-01 SIGKILL of the host leaves no process, cgroup or folder', async
   let listed = [];
   await eventually(() => {
     listed = descendants(pid);
-    return listed.some(({ name }) => name === 'sleep');
-  }, 'bash has not started sleep');
+    const has = (pattern) => listed.some(({ name }) => pattern.test(name));
+    return has(/^sleep$/) && has(/^python/);
+  }, 'not both of its boxes run');
   // Two boxes, each of an init and what runs in it, keeper and launcher.
   assert.ok(listed.length >= 6, JSON.stringify(listed));
-  assert.ok(listed.some(({ name }) => /^python/.test(name)));
   const controllers = ['memory', 'pids', 'cpu', 'cpuacct'];
   const leavesOfHost = () =>
     controllers.flatMap((controller) => leaves(pid, controller));

@@ -415,16 +415,23 @@ rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [client.fileno
 
 test('ATK-LINGER a connection that lingers, sent to the host process, holds up nobody', async (t) => {
   const [hostile, other] = [
-    await open(t, { timeoutS: 1 }),
+    await open(t, { timeoutS: 3 }),
     await open(t, { timeoutS: 60 }),
   ];
-  const end = hostile.runCode(`${prelude}${findControl}${lingers}
+  let tell;
+  const hasSent = new Promise((resolve) => {
+    tell = resolve;
+  });
+  const end = hostile.runCode(
+    `${prelude}${findControl}${lingers}
 # A frame that is read for a while, so that ours is the first to close.
 attempt(control.send, struct.pack('<II', 60 << 20, 2) + bytes(8 << 20))
 print(attempt(control.sendmsg, [bytes(1000)], rights), flush=True)
 threading.Thread(target=client.close).start()
-time.sleep(60)`);
-  await new Promise((resolve) => setTimeout(resolve, 500));
+time.sleep(60)`,
+    { onStdout: tell },
+  );
+  await Promise.race([hasSent, end]);
   const start = Date.now();
   assertFinished(await other.run(['true']));
   const result = await end;

@@ -335,7 +335,7 @@ os._exit(0)`;
 
 test('OUT-10: a box that goes on writing to the stdout of one that ended holds nobody', async (t) => {
   const sandbox = await open(t, { maxOutputBytes: MiB, trackFiles: false });
-  const taker = sandbox.runCode(takesStdout, { timeoutS: 3 });
+  const taker = sandbox.runCode(takesStdout, { timeoutS: 5 });
   const giver = await sandbox.runCode(givesStdout);
   assert.equal(giver.exitCode, 0, giver.stderr);
   assert.ok(giver.stdoutBuffer.length <= MiB);
@@ -343,7 +343,7 @@ test('OUT-10: a box that goes on writing to the stdout of one that ended holds n
   assert.equal((await taker).fault?.type, 'timeout');
 
   await sandbox.run(['rm', 'socket', 'up']);
-  const second = sandbox.runCode(takesStdout, { timeoutS: 3 });
+  const second = sandbox.runCode(takesStdout, { timeoutS: 5 });
   const child = sandbox.spawn({ code: givesStdout });
   child.stdout.resume();
   assert.equal((await child.wait()).exitCode, 0);
