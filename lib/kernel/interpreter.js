@@ -57,7 +57,7 @@ class Interpreter {
       );
     } catch (error) {
       // It has just ended: its end is on the way, and says why.
-      if (error.code === 'KERNEL_DEAD') return;
+      if (error.code === 'KERNEL_DEAD') return this.#awaitEnd();
       this.#task = undefined;
       throw error;
     }
@@ -98,9 +98,15 @@ class Interpreter {
     }
   }
 
+  // A cell keeps this process until it is answered; so must the end that answers
+  // it instead.
+  #awaitEnd() {
+    this.#run.setAwaited(true);
+  }
+
   #onAnswer(error, native) {
     // What ended the box knows more of the reason, and follows.
-    if (error?.code === 'KERNEL_DEAD') return;
+    if (error?.code === 'KERNEL_DEAD') return this.#awaitEnd();
     const task = this.#task;
     this.#task = undefined;
     task.take(error, native);

@@ -20,6 +20,7 @@ class FakeRun {
   cells = [];
   interrupts = [];
   isAborted = false;
+  isAwaited = false;
   hasEnded = false;
   answersStart = true;
   #onEvent;
@@ -56,6 +57,10 @@ class FakeRun {
 
   interrupt(insist) {
     this.interrupts.push(insist);
+  }
+
+  setAwaited(awaited) {
+    this.isAwaited = awaited;
   }
 
   setWantOutput(wanted) {

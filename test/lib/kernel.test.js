@@ -300,6 +300,20 @@ describe('death', () => {
       throw nativeError({ code: 'KERNEL_DEAD', op: 'cell' });
     };
     const cell = kernel.runCode('1');
+    await new Promise(setImmediate);
+    assert.ok(run.isAwaited, 'or this process might end before');
+    run.fail({ code: 'DIED', op: 'launcher' });
+    await assert.rejects(cell, code('DIED'));
+    await sandbox.close();
+  });
+
+  test('in the middle of a cell keeps this process until it is told', async () => {
+    const { sandbox, kernel, run } = await openKernel();
+    const cell = kernel.runCode('1');
+    await new Promise(setImmediate);
+    const { id } = run.cells[0];
+    run.emit('cell', id, nativeError({ code: 'KERNEL_DEAD' }), null);
+    assert.ok(run.isAwaited);
     run.fail({ code: 'DIED', op: 'launcher' });
     await assert.rejects(cell, code('DIED'));
     await sandbox.close();
