@@ -72,6 +72,7 @@ const warmOnly = [
   'test/cases/spawn.test.js',
   'test/cases/warm.test.js',
   'test/hostile/kernel.test.js',
+  'test/hostile/leftovers.test.js',
   'test/hostile/refused-hosts.test.js',
   'test/hostile/warm.test.js',
 ];
