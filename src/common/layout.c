@@ -20,13 +20,17 @@ const struct gbx_layout_scratch gbx_layout_scratch[GBX_LAYOUT_SCRATCH] = {
 /* The lists of moby and runc, and what else tells of the host: kernel
  * addresses, keys, timers, interrupts (GHSA-6fw5-f8r9-fgfm), devices. */
 const char* const gbx_layout_hidden_files[] = {
-    "/proc/config.gz",    "/proc/interrupts",    "/proc/iomem",
-    "/proc/ioports",      "/proc/kallsyms",      "/proc/kcore",
-    "/proc/key-users",    "/proc/keys",          "/proc/kmsg",
-    "/proc/kpagecount",   "/proc/kpageflags",    "/proc/latency_stats",
-    "/proc/pagetypeinfo", "/proc/sched_debug",   "/proc/slabinfo",
-    "/proc/softirqs",     "/proc/sysrq-trigger", "/proc/timer_list",
-    "/proc/timer_stats",  "/proc/vmallocinfo",   NULL,
+    "/proc/config.gz",   "/proc/interrupts",
+    "/proc/iomem",       "/proc/ioports",
+    "/proc/kallsyms",    "/proc/kcore",
+    "/proc/key-users",   "/proc/keys",
+    "/proc/kmsg",        "/proc/kpagecount",
+    "/proc/kpageflags",  "/proc/latency_stats",
+    "/proc/locks",       "/proc/pagetypeinfo",
+    "/proc/sched_debug", "/proc/slabinfo",
+    "/proc/softirqs",    "/proc/sysrq-trigger",
+    "/proc/timer_list",  "/proc/timer_stats",
+    "/proc/vmallocinfo", NULL,
 };
 const char* const gbx_layout_hidden_dirs[] = {
     "/proc/acpi", "/proc/asound", "/proc/driver", "/proc/scsi", NULL};

@@ -776,7 +776,7 @@ answer = 'masked' if is_null(path) else attempt(write, path)`,
 test('NS-17 files of /proc that tell of the host are empty, closed or not there', async (t) => {
   const names = `kcore kallsyms kmsg keys key-users timer_list sched_debug
     latency_stats interrupts softirqs iomem ioports vmallocinfo slabinfo
-    pagetypeinfo config.gz kpagecount kpageflags kpagecgroup acpi asound driver
+    pagetypeinfo config.gz locks kpagecount kpageflags kpagecgroup acpi asound driver
     scsi`.split(/\s+/);
   const code = (list) => `
 def look(name):
