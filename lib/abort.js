@@ -29,12 +29,14 @@ function watch(signal) {
   return entry;
 }
 
+function nothingToForget() {}
+
 /**
  * Calls `onAbort(reason)` when `signal` is aborted. Returns a function that
  * leaves nothing of this call on the signal, which may live much longer.
  */
 function watchAbort(signal, onAbort) {
-  if (!signal) return () => {};
+  if (!signal) return nothingToForget;
   const { callbacks, listener } = watched.get(signal) ?? watch(signal);
   // Its own object: the same function may be given twice.
   const callback = (reason) => onAbort(reason);

@@ -25,7 +25,7 @@ function checkArgv(argv) {
   if (argv.length === 0)
     throw invalidOption('argv', expected, 'an empty array');
   const copy = Array.from(argv);
-  copy.forEach(checkArgument);
+  for (let i = 0; i < copy.length; i += 1) checkArgument(copy[i], i);
   if (copy[0] === '') {
     throw invalidOption('argv[0]', 'the name of a program', describe(copy[0]));
   }
@@ -33,18 +33,19 @@ function checkArgv(argv) {
 }
 
 function checkArgument(argument, index) {
-  const name = `argv[${index}]`;
   if (!isPlainString(argument)) {
     throw invalidOption(
-      name,
+      `argv[${index}]`,
       'a string without NUL or unpaired surrogate',
       describe(argument),
     );
   }
+  // No character takes more than three bytes for each unit of its length.
+  if (argument.length * 3 <= maxStringBytes) return;
   const bytes = Buffer.byteLength(argument);
   if (bytes > maxStringBytes) {
     throw invalidOption(
-      name,
+      `argv[${index}]`,
       `at most ${maxStringBytes} bytes (Linux takes no more)`,
       `${bytes} bytes`,
     );

@@ -105,11 +105,11 @@ class FrameCollector {
   results = [];
   isTruncated = false;
   done;
-  #onResult;
+  #relay;
 
-  /** `onResult` is called with each result as it arrives. */
-  constructor(onResult = () => {}) {
-    this.#onResult = onResult;
+  /** `relay`, if any, gets each result as it arrives. */
+  constructor(relay) {
+    this.#relay = relay;
   }
 
   add(type, body) {
@@ -126,7 +126,7 @@ class FrameCollector {
     const result = readResult(body);
     if (!result) return;
     this.results.push(result);
-    this.#onResult(result);
+    this.#relay?.deliver('result', result);
   }
 }
 

@@ -47,8 +47,8 @@ class Kernel {
   }
 
   static {
-    startKernel = async (session, spec, settings) => {
-      const core = new KernelCore(session, spec, settings);
+    startKernel = async (session, spec, argv, settings) => {
+      const core = new KernelCore(session, spec, argv, settings);
       await core.start();
       return new Kernel(internal, core, settings.language);
     };

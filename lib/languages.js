@@ -41,33 +41,29 @@ function checkCode(code, language) {
 }
 
 /**
- * The body of a CELL frame. `name` is what tracebacks call the code. bash, which
- * has no JSON, gets the code as it is.
+ * The body of a CELL frame: a string, or bytes. `name` is what tracebacks call
+ * the code. bash, which has no JSON, gets the code as it is.
  */
 function cellBody(code, name, language) {
-  if (language === 'bash') {
-    const bytes = Buffer.byteLength(code);
-    if (bytes > maxFrameBytes) throw tooLong(bytes);
-    return Buffer.from(code);
-  }
   // No code is shorter as JSON, and to make that of a huge one takes seconds.
   if (code.length > maxFrameBytes) throw tooLong(code.length);
-  const body = Buffer.from(JSON.stringify({ code, name }));
-  if (body.length > maxFrameBytes) throw tooLong(body.length);
+  const body = language === 'bash' ? code : JSON.stringify({ code, name });
+  // No character takes more than three bytes for each unit of its length.
+  if (body.length * 3 <= maxFrameBytes) return body;
+  const bytes = Buffer.byteLength(body);
+  if (bytes > maxFrameBytes) throw tooLong(bytes);
   return body;
 }
 
 /** The first cell of a kernel, which has no code but says what it is of. */
 function startBody(language) {
-  if (language === 'bash') return Buffer.alloc(0);
-  return Buffer.from(
-    JSON.stringify({ code: '', name: '<start>', kernel: true }),
-  );
+  if (language === 'bash') return '';
+  return JSON.stringify({ code: '', name: '<start>', kernel: true });
 }
 
 /** The body of a COMMAND frame. */
 function commandBody(command) {
-  return Buffer.from(JSON.stringify(command));
+  return JSON.stringify(command);
 }
 
 function tooLong(bytes) {
@@ -83,8 +79,7 @@ function driverCommand(runtime, argv, code) {
     argv,
     standby: runtime,
     control: true,
-    cell: code === undefined ? null : cellBody(code),
-    script: null,
+    code: code === undefined ? null : cellBody(code),
   };
 }
 
@@ -93,8 +88,7 @@ function driverCommand(runtime, argv, code) {
 // begins with "-" or "+" would be options of bash, or of eval.
 function bashCommand(executable, code) {
   if (code === undefined) return bashKernelCommand(executable);
-  const script = Buffer.from(code);
-  const fits = script.length <= maxStringBytes;
+  const fits = Buffer.byteLength(code) <= maxStringBytes;
   // Longer code cannot be an argument. It comes as descriptor 3, which is
   // closed before the first line of it runs.
   const command = fits ? code : 'eval -- "$(</dev/fd/3)" 3<&-';
@@ -102,8 +96,7 @@ function bashCommand(executable, code) {
     argv: [executable, '-c', '--', command, 'bash'],
     standby: null,
     control: false,
-    cell: null,
-    script: fits ? null : script,
+    code: fits ? null : code,
   };
 }
 
@@ -134,8 +127,9 @@ function executableOf(image, language) {
 }
 
 /**
- * The parts of a run's spec that start `code`. Without code: an interpreter
- * that waits for cells.
+ * The command that starts `code`: `argv`, whether it talks over a control socket,
+ * the runtime that may serve it from a ready box, and the `code` that goes beside
+ * argv, if any. Without code: an interpreter that waits for cells.
  */
 function commandFor(image, language, code) {
   return commands[language](executableOf(image, language), code);

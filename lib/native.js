@@ -10,6 +10,7 @@ const {
   launcherPath,
 } = require('./paths.js');
 const { SandboxError, toSandboxError } = require('./errors.js');
+const { makeCellResult, makeRunResult } = require('./native-result.js');
 
 // Asked before anything is loaded: on other systems the addon does not exist,
 // and in Bun and Deno loading it would end the process, since it calls the
@@ -104,6 +105,8 @@ function getEngine() {
       launcherPath: launcher,
       // A file to be made, for bench/profile.js: see src/common/moments.h.
       profilePath: process.env.GLOVEBOX_PROFILE || null,
+      makeRunResult,
+      makeCellResult,
     });
   } catch (error) {
     throw toSandboxError(error);

@@ -301,19 +301,22 @@ const tables = {
 const defaults = Object.fromEntries(
   Object.entries(tables).map(([place, table]) => [
     place,
-    Object.fromEntries(
-      Object.entries(table).map(([name, row]) => [name, row.default]),
+    Object.freeze(
+      Object.fromEntries(
+        Object.entries(table).map(([name, row]) => [name, row.default]),
+      ),
     ),
   ]),
 );
 
 /**
- * The options of `place`, a key of `tables`: checked, copied, with defaults.
+ * The options of `place`, a key of `tables`: checked, copied, with defaults. Not
+ * to be changed: where nothing is given, all calls have the same object.
  * Throws a SandboxError for the first that is wrong.
  */
 function readOptions(place, options) {
+  if (options === undefined) return defaults[place];
   const read = { ...defaults[place] };
-  if (options === undefined) return read;
   if (!kinds.isRecord(options)) {
     throw invalidOption(
       'options',

@@ -58,6 +58,7 @@ function isDependency(path) {
 }
 
 function readChanges(native) {
+  if (native.files.length === 0) return { files: [], deletedFiles: [] };
   const changes = native.files
     .map(({ path, size, change }) => named(path, { size, change }))
     .filter(({ path }) => !isDependency(path));
@@ -101,11 +102,13 @@ function blockedCalls(native) {
 // What a run and a cell have in common.
 function commonFacts(native, frames) {
   const durationMs = native.durationUs / 1000;
+  const { files, deletedFiles } = readChanges(native);
   return {
     stdout: native.stdout,
     stderr: native.stderr,
     durationMs,
-    ...readChanges(native),
+    files,
+    deletedFiles,
     results: frames.results,
     truncated:
       native.stdoutTruncated ||
@@ -128,9 +131,12 @@ const unknownUsage = {
   writtenBytes: null,
 };
 
+function toMs(us) {
+  return us === null ? null : us / 1000;
+}
+
 // Of a cell the engine knows nothing but its time.
 function usageOf(native = unknownUsage, wallMs) {
-  const toMs = (us) => (us === null ? null : us / 1000);
   return {
     cpuMs: toMs(native.cpuUs),
     cpuUserMs: toMs(native.cpuUserUs),
@@ -147,13 +153,9 @@ function usageOf(native = unknownUsage, wallMs) {
 function runOutcome(native, frames, limits, argv) {
   const facts = commonFacts(native, frames);
   if (native.exec) {
-    return new ExecutionResult({
-      ...facts,
-      exitCode: execExitCode(native),
-      signal: null,
-      fault: null,
-      error: execError(native.exec, argv),
-    });
+    const ending = { exitCode: execExitCode(native), signal: null };
+    const error = execError(native.exec, argv);
+    return new ExecutionResult(facts, ending, null, error);
   }
   const fault = faultOf(native, limits);
   // Without a fault the process has the last word: what the driver reported
@@ -161,12 +163,8 @@ function runOutcome(native, frames, limits, argv) {
   const ending = fault
     ? faultEndings[fault.type]
     : { exitCode: native.exitCode, signal: signalName(native.signal) };
-  return new ExecutionResult({
-    ...facts,
-    ...ending,
-    fault,
-    error: frames.done?.error ?? null,
-  });
+  const error = frames.done?.error ?? null;
+  return new ExecutionResult(facts, ending, fault, error);
 }
 
 function isNotFound(exec) {

@@ -4,29 +4,31 @@
 const { AsyncResource } = require('node:async_hooks');
 
 /**
- * Hands chunks of live output, and rich results, to the user's callbacks. What a callback throws
- * must not become an uncaught exception of the host, so the first such error is
- * kept in `failure`, `onFailure` is called, and no callback is called again.
+ * Hands chunks of live output, and rich results, to the user's callbacks. What a
+ * callback throws must not become an uncaught exception of the host, so the first
+ * such error is kept in `failure`, `onFailure` is called with it, and no callback
+ * is called again.
  */
 class OutputRelay {
   /** `{error}` once a callback has failed: what was thrown may be undefined. */
   failure;
   #callbacks;
   #onFailure;
-  // Callbacks see the AsyncLocalStorage of the code that started the call.
-  #scope = new AsyncResource('GLOVEBOX_OUTPUT');
+  #scope;
 
   constructor({ onStdout, onStderr, onResult }, onFailure) {
     this.#callbacks = { stdout: onStdout, stderr: onStderr, result: onResult };
     this.#onFailure = onFailure;
+    if (onStdout || onStderr || onResult) {
+      // They see the AsyncLocalStorage of the code that started the call.
+      this.#scope = new AsyncResource('GLOVEBOX_OUTPUT');
+    }
   }
 
   /** Which of stdout and stderr somebody listens to. */
   get wanted() {
     const { stdout, stderr } = this.#callbacks;
-    return [stdout, stderr].map((callback) =>
-      Boolean(callback && !this.failure),
-    );
+    return [Boolean(stdout && !this.failure), Boolean(stderr && !this.failure)];
   }
 
   /** `kind`: "stdout" or "stderr" with a Buffer, "result" with a Result. */
@@ -47,7 +49,7 @@ class OutputRelay {
   #fail(error) {
     if (this.failure) return;
     this.failure = { error };
-    this.#onFailure();
+    this.#onFailure(error);
   }
 }
 

@@ -58,7 +58,7 @@ class SandboxProcess extends EventEmitter {
   // For each stream: that 'close' need not wait for it.
   #markDone = [];
 
-  constructor(key, session, spec, settings) {
+  constructor(key, session, spec, command, settings) {
     if (key !== internal) {
       throw invalidOption(
         'new SandboxProcess()',
@@ -68,7 +68,7 @@ class SandboxProcess extends EventEmitter {
     }
     super();
     this.#settings = settings;
-    this.#argv = spec.argv;
+    this.#argv = command.argv;
     this.#ended = new Promise((resolve) => {
       this.#markEnded = resolve;
     });
@@ -77,19 +77,29 @@ class SandboxProcess extends EventEmitter {
     [this.stdout, this.stderr] = this.#streams;
     this.#announceClose();
     this.#relayOutput();
-    this.#run = session.run({ ...spec, wantOutput: [true, true] }, (...event) =>
-      this.#scope.runInAsyncScope(this.#onEvent, this, ...event),
+    this.#run = session.run(
+      spec,
+      command.argv,
+      command.code,
+      null,
+      (...event) => this.#scope.runInAsyncScope(this.#onEvent, this, ...event),
     );
     this.#input.attach(this.#run);
     this.#forget = watchAbort(settings.signal, (reason) => this.#stop(reason));
   }
 
   static {
-    startProcess = (session, spec, settings, alive) => {
+    startProcess = (session, spec, command, settings, alive) => {
       throwIfAborted(settings.signal);
       let started;
       try {
-        started = new SandboxProcess(internal, session, spec, settings);
+        started = new SandboxProcess(
+          internal,
+          session,
+          spec,
+          command,
+          settings,
+        );
       } catch (error) {
         throw toSandboxError(error);
       }
@@ -258,12 +268,8 @@ class SandboxProcess extends EventEmitter {
 
   // A callback is a reader like any other; what it read is in the result too.
   #relayOutput() {
-    const relay = new OutputRelay(this.#settings, () =>
-      this.#stop(relay.failure.error),
-    );
-    this.#frames = new FrameCollector((result) =>
-      relay.deliver('result', result),
-    );
+    const relay = new OutputRelay(this.#settings, (error) => this.#stop(error));
+    this.#frames = new FrameCollector(relay);
     relay.wanted.forEach((isWanted, index) => {
       if (!isWanted) return;
       const stream = this.#streams[index];

@@ -71,37 +71,63 @@ class Result {
 // A byte order mark is part of what the code wrote, so it is kept.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
+/** Decoded as a whole, so that a character which two writes shared is one. */
+function textOf(output) {
+  return typeof output === 'string' ? output : decoder.decode(output);
+}
+
+function bytesOf(output) {
+  return typeof output === 'string' ? Buffer.from(output) : output;
+}
+
+function mainText(results) {
+  return results.findLast((result) => result.isMainResult)?.text;
+}
+
 /** How a call ended. Built by outcome.js. */
 class ExecutionResult {
-  constructor({ stdout, stderr, ...facts }) {
-    // Decoded as a whole, so that a character which two writes shared is one.
-    this.stdout = decoder.decode(stdout);
-    this.stderr = decoder.decode(stderr);
-    this.exitCode = facts.exitCode;
-    this.signal = facts.signal;
+  // Bytes, or the text that they are until somebody asks for them.
+  #stdout;
+  #stderr;
+  #text;
+
+  /** `ending` is `{exitCode, signal}`; the facts are those of commonFacts(). */
+  constructor(facts, ending, fault, error) {
+    this.stdout = textOf(facts.stdout);
+    this.stderr = textOf(facts.stderr);
+    this.exitCode = ending.exitCode;
+    this.signal = ending.signal;
     this.durationMs = facts.durationMs;
-    this.fault = facts.fault;
+    this.fault = fault;
     this.files = facts.files;
     this.deletedFiles = facts.deletedFiles;
     this.results = facts.results;
     this.truncated = facts.truncated;
-    this.success = facts.exitCode === 0 && facts.fault === null;
-    this.error = facts.error;
+    this.success = ending.exitCode === 0 && fault === null;
+    this.error = error;
     this.usage = facts.usage;
     // There only if somebody asked: [] says that nothing was refused.
     if (facts.blocked) this.blocked = facts.blocked;
-
-    // Hidden from JSON and console.log, which would print every byte.
-    hide(this, 'stdoutBuffer', stdout);
-    hide(this, 'stderrBuffer', stderr);
-    // It is in `results` too.
-    const main = facts.results.findLast((result) => result.isMainResult);
-    hide(this, 'text', main?.text);
+    this.#stdout = facts.stdout;
+    this.#stderr = facts.stderr;
+    if (facts.results.length > 0) this.#text = mainText(facts.results);
   }
-}
 
-function hide(object, name, value) {
-  Object.defineProperty(object, name, { value, enumerable: false });
+  // Hidden from JSON and console.log, which would print every byte.
+  get stdoutBuffer() {
+    this.#stdout = bytesOf(this.#stdout);
+    return this.#stdout;
+  }
+
+  get stderrBuffer() {
+    this.#stderr = bytesOf(this.#stderr);
+    return this.#stderr;
+  }
+
+  // Hidden too: it is in `results`.
+  get text() {
+    return this.#text;
+  }
 }
 
 module.exports = { ExecutionResult, Result };

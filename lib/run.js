@@ -9,14 +9,15 @@ const { InputPipe, needsPump, pump } = require('./stdin-pump.js');
 const { toSandboxError } = require('./errors.js');
 
 /**
- * Runs one payload to its end. `spec` is what the engine gets; `settings` has
- * the callbacks, the source of stdin, the signal, and the limits that messages
- * name. Resolves with an ExecutionResult. Rejects with what a callback or the
- * source threw, with the signal's reason, or with a SandboxError.
+ * Runs one payload to its end. `spec` is what the engine gets with the command
+ * and with `input`, what inputSpec() says of stdin; `settings` has the callbacks,
+ * the source of stdin, the signal, and the limits that messages name. Resolves
+ * with an ExecutionResult. Rejects with what a callback or the source threw, with
+ * the signal's reason, or with a SandboxError.
  */
-async function runToEnd(session, spec, settings) {
+async function runToEnd(session, spec, command, settings, input) {
   throwIfAborted(settings.signal);
-  const input = new InputPipe();
+  const pipe = needsPump(input) ? new InputPipe() : undefined;
   let run;
   // The first thing that makes the result worthless: then the run need not go
   // on, and its end is waited for.
@@ -25,10 +26,8 @@ async function runToEnd(session, spec, settings) {
     failure ??= { error };
     run?.abort();
   };
-  const relay = new OutputRelay(settings, () => stop(relay.failure.error));
-  const frames = new FrameCollector((result) =>
-    relay.deliver('result', result),
-  );
+  const relay = new OutputRelay(settings, stop);
+  const frames = new FrameCollector(relay);
   const forget = watchAbort(settings.signal, stop);
 
   let native;
@@ -37,32 +36,34 @@ async function runToEnd(session, spec, settings) {
       const onEvent = (kind, first, second) => {
         // The engine must not get an exception back, not even one of ours.
         try {
-          if (kind === 'stdout' || kind === 'stderr') {
+          if (kind === 'end') {
+            if (first) reject(first);
+            else resolve(second);
+          } else if (kind === 'stdout' || kind === 'stderr') {
             relay.deliver(kind, first);
           } else if (kind === 'frame') {
             frames.add(first, second);
           } else if (kind === 'input') {
-            input.answer(first === 1);
-          } else if (kind === 'end') {
-            if (first) reject(first);
-            else resolve(second);
+            pipe?.answer(first === 1);
           }
         } catch (error) {
           reject(error);
         }
       };
-      run = session.run({ ...spec, wantOutput: relay.wanted }, onEvent);
-      input.attach(run);
-      if (needsPump(spec)) pump(settings.stdin, input).catch(stop);
+      const { argv, code } = command;
+      run = session.run(spec, argv, code, input.firstInput, onEvent);
+      if (!pipe) return;
+      pipe.attach(run);
+      pump(settings.stdin, pipe).catch(stop);
     });
   } catch (error) {
     throw failure ? failure.error : toSandboxError(error);
   } finally {
     forget();
-    input.close();
+    pipe?.close();
   }
   if (failure) throw failure.error;
-  return runOutcome(native, frames, settings, spec.argv);
+  return runOutcome(native, frames, settings, command.argv);
 }
 
 module.exports = { runToEnd };

@@ -40,7 +40,7 @@ const { readHostPath, readOptions } = require('./options.js');
 const { makePlan, readSpec } = require('./plan.js');
 const { cutOff, startProcess } = require('./process.js');
 const { runToEnd } = require('./run.js');
-const { inputSpec } = require('./stdin-pump.js');
+const { inputSpec, noInput } = require('./stdin-pump.js');
 const { workspacePath } = require('./workspace-path.js');
 
 const specVersion = 1;
@@ -75,6 +75,10 @@ class Sandbox {
   #variables; // of a call without variables of its own
   #cwd;
   #session;
+  // Of calls without options of their own, made once: their settings, and what
+  // the engine has read for each runtime that may serve them.
+  #usual;
+  #prepared = new Map();
   #limits;
   #processes = new Set(); // that spawn() started, and that have not ended
 
@@ -124,13 +128,14 @@ class Sandbox {
     const call = readOptions('sandbox.runCode()', options);
     checkCode(code, call.language);
     const command = commandFor(this.#image, call.language, code);
-    return this.#run(session, command, call);
+    return await this.#run(session, command, call, options === undefined);
   }
 
   async run(argv, options) {
     const session = this.#ready();
     const call = readOptions('sandbox.run()', options);
-    return this.#run(session, argvCommand(argv), call);
+    const command = argvCommand(argv);
+    return await this.#run(session, command, call, options === undefined);
   }
 
   spawn(command, options) {
@@ -139,12 +144,13 @@ class Sandbox {
     const parts = this.#commandToSpawn(command);
     const settings = this.#settingsOf(call);
     const spec = {
-      ...this.#specOf(parts, settings),
+      ...this.#specOf(parts, settings, noInput),
       input: true,
       stream: true,
       pty: settings.pty,
+      wantOutput: [true, true],
     };
-    return startProcess(session, spec, settings, this.#processes);
+    return startProcess(session, spec, parts, settings, this.#processes);
   }
 
   async kernel(options) {
@@ -160,11 +166,12 @@ class Sandbox {
     const command = commandFor(this.#image, call.language, undefined);
     const settings = this.#settingsOf(call);
     const spec = {
-      ...this.#specOf(command, settings),
+      ...this.#specOf(command, settings, noInput),
       kernel: true,
       timeoutMs: 0, // Each cell has its own.
+      wantOutput: [false, false],
     };
-    return startKernel(session, spec, settings);
+    return startKernel(session, spec, command.argv, settings);
   }
 
   // ---- Files: what they do is in files.js -----------------------------------
@@ -353,13 +360,30 @@ class Sandbox {
     return standbysOf(this.#image, this.#ahead);
   }
 
-  #run(session, command, call) {
+  #run(session, command, call, isUsual) {
+    if (isUsual) {
+      this.#usual ??= this.#settingsOf(call);
+      const spec = this.#preparedSpec(session, command);
+      return runToEnd(session, spec, command, this.#usual, noInput);
+    }
     const settings = this.#settingsOf(call);
-    const spec = {
-      ...this.#specOf(command, settings),
-      ...inputSpec(settings.stdin),
-    };
-    return runToEnd(session, spec, settings);
+    const input = inputSpec(settings.stdin);
+    const spec = this.#specOf(command, settings, input);
+    return runToEnd(session, spec, command, settings, input);
+  }
+
+  /** What the session's run() takes in the place of a spec. */
+  #preparedSpec(session, command) {
+    // A command with a control socket is of the runtime that `standby` names,
+    // and all that have none are alike.
+    const { standby } = command;
+    let prepared = this.#prepared.get(standby);
+    if (prepared === undefined) {
+      const spec = this.#specOf(command, this.#usual, noInput);
+      prepared = session.prepare(spec);
+      this.#prepared.set(standby, prepared);
+    }
+    return prepared;
   }
 
   /** `command` is an argv or `{code, language}`. */
@@ -417,11 +441,12 @@ class Sandbox {
     if (settings.enforceLimits && this.#warns) warnOfWeakLimits(limits);
   }
 
-  #specOf(command, settings) {
+  /** All that the engine has to know but the command itself. */
+  #specOf({ standby, control }, settings, { input, inputEnds }) {
     return {
       version: specVersion,
-      ...command,
-      standby: settings.canComeLate[command.standby] ? command.standby : null,
+      control,
+      standby: settings.canComeLate[standby] ? standby : null,
       warm: settings.warm,
       env: settings.env,
       cwd: settings.cwd ?? this.#cwd,
@@ -431,11 +456,11 @@ class Sandbox {
       kernel: false,
       trackFiles: settings.trackFiles,
       trace: settings.trace === 'blocked',
-      input: false,
-      firstInput: null,
-      inputEnds: false,
+      input,
+      inputEnds,
       stream: false,
       pty: null,
+      wantOutput: [Boolean(settings.onStdout), Boolean(settings.onStderr)],
     };
   }
 }
@@ -445,8 +470,7 @@ function argvCommand(argv) {
     argv: checkArgv(argv),
     standby: null,
     control: false,
-    cell: null,
-    script: null,
+    code: null,
   };
 }
 

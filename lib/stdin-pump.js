@@ -20,23 +20,30 @@ function bytesOf(chunk) {
   return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
 }
 
+const noInput = Object.freeze({
+  input: false,
+  firstInput: null,
+  inputEnds: false,
+});
+
 /**
- * The parts of a run's spec for `source`: what there is of it at the start, if
- * that is little, goes with the run and is in the pipe before the code starts.
+ * What a run has to know of `source`: what there is of it at the start, if that
+ * is little, goes with the run and is in the pipe before the code starts.
  */
 function inputSpec(source) {
+  if (source === null || source === undefined) return noInput;
   const bytes = bytesOf(source);
   const isWhole = bytes !== undefined && bytes.length <= maxPieceBytes;
   return {
-    input: source !== null && source !== undefined,
+    input: true,
     firstInput: isWhole ? bytes : null,
     inputEnds: isWhole,
   };
 }
 
 /** Whether inputSpec() left something for pump(). */
-function needsPump(spec) {
-  return spec.input && !spec.inputEnds;
+function needsPump({ input, inputEnds }) {
+  return input && !inputEnds;
 }
 
 /** The way to the stdin of a run. One write at a time. */
@@ -141,4 +148,4 @@ async function pump(source, pipe) {
   await pipe.end();
 }
 
-module.exports = { InputPipe, bytesOf, inputSpec, needsPump, pump };
+module.exports = { InputPipe, bytesOf, inputSpec, needsPump, noInput, pump };

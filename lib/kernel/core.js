@@ -47,6 +47,7 @@ function checkpointError({ name }) {
 class KernelCore {
   #session;
   #spec;
+  #argv;
   #settings;
   #language;
   #interpreter;
@@ -72,9 +73,10 @@ class KernelCore {
   #forget = () => {};
   #restarting;
 
-  constructor(session, spec, settings) {
+  constructor(session, spec, argv, settings) {
     this.#session = session;
     this.#spec = spec;
+    this.#argv = argv;
     this.#settings = settings;
     this.#language = settings.language;
   }
@@ -125,9 +127,7 @@ class KernelCore {
     entry.relay = new OutputRelay(entry, () =>
       this.#interpreter?.updateWanted(entry),
     );
-    entry.frames = new FrameCollector((result) =>
-      entry.relay.deliver('result', result),
-    );
+    entry.frames = new FrameCollector(entry.relay);
     try {
       return await this.#call(entry);
     } finally {
@@ -467,7 +467,7 @@ class KernelCore {
       if (error) {
         this.#onFailure(error);
       } else {
-        this.#die(endReason(native, this.#settings, this.#spec.argv));
+        this.#die(endReason(native, this.#settings, this.#argv));
         this.#current?.reject(dead);
         this.#current = undefined;
       }
@@ -520,6 +520,7 @@ class KernelCore {
         const interpreter = new Interpreter(
           this.#session,
           this.#spec,
+          this.#argv,
           (error, end) => {
             this.#onEnd(interpreter, error, end);
             if (error) reject(error);

@@ -18,14 +18,13 @@ class Interpreter {
   #markEnded;
 
   /** `onEnd(error, native)` is called once, when its box is gone. */
-  constructor(session, spec, onEnd) {
+  constructor(session, spec, argv, onEnd) {
     this.#onEnd = onEnd;
     this.ended = new Promise((resolve) => {
       this.#markEnded = resolve;
     });
-    this.#run = session.run(
-      { ...spec, wantOutput: [false, false] },
-      (...event) => this.#onEvent(...event),
+    this.#run = session.run(spec, argv, null, null, (...event) =>
+      this.#onEvent(...event),
     );
   }
 

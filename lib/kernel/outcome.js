@@ -45,20 +45,16 @@ function cellOutcome(native, frames, limits, language) {
   const failed = (death, type, ending, isLost = false) => ({
     death,
     isLost,
-    resultFor: (fate) =>
-      new ExecutionResult({
-        ...facts,
-        ...ending,
-        fault: { type, message: `${death}; ${fates[fate]}` },
-        error,
-      }),
+    resultFor: (fate) => {
+      const why = { type, message: `${death}; ${fates[fate]}` };
+      return new ExecutionResult(facts, ending, why, error);
+    },
   });
-  const ended = (ending) => ({
-    ...facts,
-    signal: null,
-    fault: null,
-    ...ending,
-  });
+  const ended = (exitCode, why, death) => {
+    const ending = { exitCode, signal: null };
+    const result = new ExecutionResult(facts, ending, why, error);
+    return { death, isLost: false, resultFor: () => result };
+  };
 
   const fault = faultOf(native, limits);
   if (fault) {
@@ -77,30 +73,18 @@ function cellOutcome(native, frames, limits, language) {
   if (native.timedOut) {
     const message = faultMessages.timeout(limits);
     if (!done) return failed(message, 'timeout', faultEndings.timeout);
-    const result = new ExecutionResult(
-      ended({
-        exitCode: interruptedExitCode,
-        fault: { type: 'timeout', message: `${message}; ${fates.kept}` },
-        error,
-      }),
-    );
-    return { death: undefined, isLost: false, resultFor: () => result };
+    const why = { type: 'timeout', message: `${message}; ${fates.kept}` };
+    return ended(interruptedExitCode, why);
   }
-  if (done) {
-    const result = new ExecutionResult(
-      ended({ exitCode: done.exitCode, error }),
-    );
-    return { death: undefined, isLost: false, resultFor: () => result };
-  }
+  if (done) return ended(done.exitCode, null);
 
   const signal = signalName(native.signal);
   const hasEnded = native.exitCode !== null;
   if (hasEnded && signal === null && language === 'bash') {
     // What `exit` means in a shell.
     const { exitCode } = native;
-    const result = new ExecutionResult(ended({ exitCode, error: null }));
     const death = `the shell ended with exit code ${exitCode}`;
-    return { death, isLost: false, resultFor: () => result };
+    return ended(exitCode, null, death);
   }
   // The interpreter is gone, or something else answers in its place.
   const death = native.done

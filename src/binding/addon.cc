@@ -108,6 +108,10 @@ Napi::Value Addon::CreateEngine(const Napi::CallbackInfo& info) {
   struct gbx_engine_options options = {};
   options.launcher_path = reader.StringField(info[0], "launcherPath");
   options.profile_path = reader.OptionalStringField(info[0], "profilePath");
+  Napi::Value make_run_result(env, reader.Field(info[0], "makeRunResult"));
+  Napi::Value make_cell_result(env, reader.Field(info[0], "makeCellResult"));
+  if (!make_run_result.IsFunction() || !make_cell_result.IsFunction())
+    reader.Fail("makeRunResult, makeCellResult", "functions");
   if (addon->engine_ != nullptr &&
       addon->launcher_path_ != options.launcher_path) {
     reader.Fail("launcherPath", "the one that the engine runs with");
@@ -121,6 +125,10 @@ Napi::Value Addon::CreateEngine(const Napi::CallbackInfo& info) {
     EngineWrap::Init init;
     Napi::Object object = addon->Construct<EngineWrap>(&init);
     if (object.IsEmpty()) return Napi::Value();
+    addon->make_run_result_ =
+        Napi::Persistent(make_run_result.As<Napi::Function>());
+    addon->make_cell_result_ =
+        Napi::Persistent(make_cell_result.As<Napi::Function>());
     addon->engine_object_ = Napi::Persistent(object);
   }
   return addon->engine_object_.Value();
@@ -134,6 +142,8 @@ void Addon::Shutdown() {
   }
   pending_.clear();
   engine_object_.Reset();
+  make_run_result_.Reset();
+  make_cell_result_.Reset();
   classes_.clear();
 }
 

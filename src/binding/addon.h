@@ -59,6 +59,14 @@ class Addon : public std::enable_shared_from_this<Addon> {
     return engine_;
   }
 
+  /* Of lib/: what makes the object of a result. */
+  Napi::Function make_run_result() {
+    return make_run_result_.Value();
+  }
+  Napi::Function make_cell_result() {
+    return make_cell_result_.Value();
+  }
+
   /* To read output into, before it is known how much there is. */
   std::vector<uint8_t>* scratch() {
     return &scratch_;
@@ -92,6 +100,7 @@ class Addon : public std::enable_shared_from_this<Addon> {
   struct gbx_engine* engine_ = nullptr;
   std::string launcher_path_;           /* of engine_ */
   Napi::ObjectReference engine_object_; /* the Engine of engine_ */
+  Napi::FunctionReference make_run_result_, make_cell_result_;
   std::unordered_map<uint64_t, Napi::FunctionReference> classes_; /* by tag */
   std::unordered_map<Pending*, std::shared_ptr<Pending>> pending_;
   bool hooked_ = false;  /* queue open and cleanup hook in place */

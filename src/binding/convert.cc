@@ -12,6 +12,26 @@ namespace gbx {
  * finalizer and a second allocation. */
 static constexpr size_t kCopySize = 16 * 1024;
 
+/* Whether it is UTF-8 in its one right form: no surrogates, nothing longer than
+ * it has to be. */
+static bool IsUtf8(const void* data, size_t size) {
+  const auto* at = static_cast<const unsigned char*>(data);
+  const unsigned char* end = at + size;
+  while (at < end) {
+    unsigned char first = *at++;
+    if (first < 0x80) continue;
+    int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+    if (first < 0xc2 || first > 0xf4 || end - at < more) return false;
+    unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (*at < low || *at > high) return false;
+    for (at++; more > 1; more--, at++) {
+      if ((*at & 0xc0) != 0x80) return false;
+    }
+  }
+  return true;
+}
+
 /* ---- Bytes --------------------------------------------------------------- */
 
 Bytes::Bytes(Bytes&& other) noexcept
@@ -70,6 +90,18 @@ Napi::Value Bytes::ToBuffer(Napi::Env env) {
       taken.size_ == 0 ? napi_create_buffer(env, 0, nullptr, &value)
                        : napi_create_buffer_copy(env, taken.size_, taken.data_,
                                                  nullptr, &value);
+  return status == napi_ok ? Napi::Value(env, value) : env.Null();
+}
+
+Napi::Value Bytes::ToText(Napi::Env env) {
+  if (size_ > kCopySize || !IsUtf8(data_, size_)) return ToBuffer(env);
+  return Bytes(std::move(*this)).ToJson(env);
+}
+
+Napi::Value Bytes::ToJson(Napi::Env env) const {
+  napi_value value = nullptr;
+  napi_status status = napi_create_string_utf8(
+      env, size_ == 0 ? "" : static_cast<const char*>(data_), size_, &value);
   return status == napi_ok ? Napi::Value(env, value) : env.Null();
 }
 
@@ -140,30 +172,10 @@ static Napi::Value NumberToJs(Napi::Env env, uint64_t number) {
   return Napi::Number::New(env, static_cast<double>(number));
 }
 
-/* Whether it is UTF-8 in its one right form: no surrogates, nothing longer than
- * it has to be. */
-static bool IsUtf8(const std::string& text) {
-  const auto* at = reinterpret_cast<const unsigned char*>(text.data());
-  const unsigned char* end = at + text.size();
-  while (at < end) {
-    unsigned char first = *at++;
-    if (first < 0x80) continue;
-    int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-    if (first < 0xc2 || first > 0xf4 || end - at < more) return false;
-    unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (*at < low || *at > high) return false;
-    for (at++; more > 1; more--, at++) {
-      if ((*at & 0xc0) != 0x80) return false;
-    }
-  }
-  return true;
-}
-
 /* A string, or the bytes of what is none. A list may have a hundred thousand,
  * and Buffers cost many times as much. */
 static Napi::Value PathToJs(Napi::Env env, const std::string& path) {
-  if (IsUtf8(path)) return Napi::String::New(env, path);
+  if (IsUtf8(path.data(), path.size())) return Napi::String::New(env, path);
   return Napi::Buffer<char>::Copy(env, path.data(), path.size());
 }
 
@@ -280,67 +292,94 @@ static Napi::Value BlockedToJs(Napi::Env env, const BlockedCopy& blocked) {
   return array;
 }
 
+/* An object of a result is made by a function of lib/: twenty properties that
+ * are set from here, by name, take ten times as long. Its arguments are in the
+ * order of the parameters there. */
+class Arguments {
+ public:
+  explicit Arguments(Napi::Env env) : env_(env) {
+  }
+
+  void Add(Napi::Value value) {
+    values_[count_++] = value;
+  }
+  void Add(bool flag) {
+    Add(Napi::Boolean::New(env_, flag));
+  }
+  void Add(uint64_t number) {
+    Add(NumberToJs(env_, number));
+  }
+  void Add(int number) {
+    Add(Napi::Number::New(env_, number));
+  }
+  /* Null: this host does not tell. */
+  template <typename Number>
+  void AddIf(bool known, Number number) {
+    if (known)
+      Add(number);
+    else
+      Add(env_.Null());
+  }
+
+  /* Fails only in a worker that ends. */
+  Napi::Value Call(Napi::Function function) {
+    napi_value result = nullptr;
+    napi_status status = napi_call_function(env_, env_.Global(), function,
+                                            count_, values_, &result);
+    return status == napi_ok ? Napi::Value(env_, result) : env_.Null();
+  }
+
+ private:
+  Napi::Env env_;
+  size_t count_ = 0;
+  napi_value values_[24];
+};
+
 /* The fields that a run and a cell have in common. */
 template <typename Result>
-static Napi::Object ResultToJs(Napi::Env env, Result* result) {
-  Napi::Object object = Napi::Object::New(env);
-  object.Set("stdout", result->output[GBX_STDOUT].data.ToBuffer(env));
-  object.Set("stderr", result->output[GBX_STDERR].data.ToBuffer(env));
-  object.Set("stdoutTruncated",
-             Napi::Boolean::New(env, result->output[GBX_STDOUT].truncated));
-  object.Set("stderrTruncated",
-             Napi::Boolean::New(env, result->output[GBX_STDERR].truncated));
-  object.Set("fault", FaultToJs(env, result->fault));
-  object.Set("faultSyscall", Napi::String::New(env, result->fault_syscall));
-  object.Set("blocked", BlockedToJs(env, result->blocked));
-  object.Set("framesTruncated",
-             Napi::Boolean::New(env, result->frames_truncated));
-  object.Set("filesTruncated",
-             Napi::Boolean::New(env, result->files_truncated));
-  object.Set("durationUs", NumberToJs(env, result->duration_us));
-  object.Set("files", ChangedFilesToJs(env, result->files));
-  return object;
+static void AddCommon(Napi::Env env, Result* result, Arguments* arguments) {
+  arguments->Add(result->output[GBX_STDOUT].data.ToText(env));
+  arguments->Add(result->output[GBX_STDERR].data.ToText(env));
+  arguments->Add(result->output[GBX_STDOUT].truncated);
+  arguments->Add(result->output[GBX_STDERR].truncated);
+  arguments->Add(FaultToJs(env, result->fault));
+  arguments->Add(Napi::String::New(env, result->fault_syscall));
+  arguments->Add(BlockedToJs(env, result->blocked));
+  arguments->Add(result->frames_truncated);
+  arguments->Add(result->files_truncated);
+  arguments->Add(result->duration_us);
+  arguments->Add(ChangedFilesToJs(env, result->files));
 }
 
-/* 0, or a false flag, is what this host does not tell: null. */
-static Napi::Value UsageToJs(Napi::Env env, const struct gbx_usage& usage) {
-  Napi::Object object = Napi::Object::New(env);
-  auto set = [&](const char* name, uint64_t number, bool known) {
-    object.Set(name, known ? NumberToJs(env, number) : env.Null());
-  };
-  set("cpuUs", usage.cpu_us, usage.cpu_us != 0);
-  set("cpuUserUs", usage.cpu_user_us, usage.has_cpu_split);
-  set("cpuSystemUs", usage.cpu_system_us, usage.has_cpu_split);
-  set("readBytes", usage.read_bytes, usage.has_io);
-  set("writtenBytes", usage.written_bytes, usage.has_io);
-  set("maxMemoryBytes", usage.max_memory_bytes, usage.max_memory_bytes != 0);
-  set("maxPids", usage.max_pids, usage.max_pids != 0);
-  return object;
+Napi::Value RunResultToJs(Napi::Env env, Napi::Function make,
+                          RunResultCopy* result) {
+  Arguments arguments(env);
+  AddCommon(env, result, &arguments);
+  arguments.Add(result->exit_code);
+  arguments.Add(result->signal);
+  arguments.Add(result->exec.code == GBX_OK ? env.Null()
+                                            : ErrorToJs(env, result->exec));
+  const struct gbx_usage& usage = result->usage;
+  arguments.AddIf(usage.cpu_us != 0, usage.cpu_us);
+  arguments.AddIf(usage.has_cpu_split, usage.cpu_user_us);
+  arguments.AddIf(usage.has_cpu_split, usage.cpu_system_us);
+  arguments.AddIf(usage.has_io, usage.read_bytes);
+  arguments.AddIf(usage.has_io, usage.written_bytes);
+  arguments.AddIf(usage.max_memory_bytes != 0, usage.max_memory_bytes);
+  arguments.AddIf(usage.max_pids != 0, usage.max_pids);
+  return arguments.Call(make);
 }
 
-Napi::Value RunResultToJs(Napi::Env env, RunResultCopy* result) {
-  Napi::Object object = ResultToJs(env, result);
-  object.Set("exitCode", Napi::Number::New(env, result->exit_code));
-  object.Set("signal", Napi::Number::New(env, result->signal));
-  object.Set("exec", result->exec.code == GBX_OK
-                         ? env.Null()
-                         : ErrorToJs(env, result->exec));
-  object.Set("usage", UsageToJs(env, result->usage));
-  return object;
-}
-
-Napi::Value CellResultToJs(Napi::Env env, CellResultCopy* result) {
-  Napi::Object object = ResultToJs(env, result);
-  object.Set("done",
-             result->has_done ? result->done.ToBuffer(env) : env.Null());
-  object.Set("interrupted", Napi::Boolean::New(env, result->interrupted));
-  object.Set("timedOut", Napi::Boolean::New(env, result->timed_out));
-  object.Set("exitCode", result->has_exit
-                             ? Napi::Number::New(env, result->exit_code)
-                             : env.Null());
-  object.Set("signal", result->has_exit ? Napi::Number::New(env, result->signal)
-                                        : env.Null());
-  return object;
+Napi::Value CellResultToJs(Napi::Env env, Napi::Function make,
+                           CellResultCopy* result) {
+  Arguments arguments(env);
+  AddCommon(env, result, &arguments);
+  arguments.Add(result->has_done ? result->done.ToJson(env) : env.Null());
+  arguments.Add(result->interrupted);
+  arguments.Add(result->timed_out);
+  arguments.AddIf(result->has_exit, result->exit_code);
+  arguments.AddIf(result->has_exit, result->signal);
+  return arguments.Call(make);
 }
 
 Napi::Value SessionInfoToJs(Napi::Env env, const std::string& workspace,

@@ -39,6 +39,11 @@ class Bytes {
   /* JavaScript thread: hands the memory itself over where the runtime allows
    * it, so that 64 MiB are not copied on the main thread. Empty afterwards. */
   Napi::Value ToBuffer(Napi::Env env);
+  /* A string, which is made sooner and is what most callers want, if it is
+   * UTF-8 and short; else a Buffer. Empty afterwards. */
+  Napi::Value ToText(Napi::Env env);
+  /* A string whatever it is, for what is JSON or worth nothing. */
+  Napi::Value ToJson(Napi::Env env) const;
 
  private:
   void* data_ = nullptr;
@@ -106,9 +111,12 @@ struct CellResultCopy {
 };
 
 Napi::Value ErrorToJs(Napi::Env env, const struct gbx_err& err);
-/* These three empty the buffers of what they are given. */
-Napi::Value RunResultToJs(Napi::Env env, RunResultCopy* result);
-Napi::Value CellResultToJs(Napi::Env env, CellResultCopy* result);
+/* These two empty the buffers of what they are given. `make` is the function of
+ * lib/native-result.js that makes the object; null if that failed. */
+Napi::Value RunResultToJs(Napi::Env env, Napi::Function make,
+                          RunResultCopy* result);
+Napi::Value CellResultToJs(Napi::Env env, Napi::Function make,
+                           CellResultCopy* result);
 Napi::Value FileListToJs(Napi::Env env, const std::vector<FileCopy>& files);
 Napi::Value SessionInfoToJs(Napi::Env env, const std::string& workspace,
                             enum gbx_enforcement memory,

@@ -58,7 +58,7 @@ class FrameEvent : public Event {
   }
   void Deliver(Napi::Env env) override {
     run_->Emit(env, {Napi::String::New(env, "frame"),
-                     Napi::Number::New(env, type_), body_.ToBuffer(env)});
+                     Napi::Number::New(env, type_), body_.ToJson(env)});
   }
 
  private:
@@ -136,7 +136,9 @@ class CellEvent : public ResultEvent<CellResultCopy> {
     run()->DeliverCell(
         env, {Napi::String::New(env, "cell"),
               Napi::Number::New(env, static_cast<double>(id_)), Error(env),
-              failed() ? env.Null() : CellResultToJs(env, result())});
+              failed() ? env.Null()
+                       : CellResultToJs(env, run()->addon()->make_cell_result(),
+                                        result())});
   }
 
  private:
@@ -147,9 +149,11 @@ class EndEvent : public ResultEvent<RunResultCopy> {
  public:
   using ResultEvent::ResultEvent;
   void Deliver(Napi::Env env) override {
-    run()->DeliverEnd(env,
-                      {Napi::String::New(env, "end"), Error(env),
-                       failed() ? env.Null() : RunResultToJs(env, result())});
+    run()->DeliverEnd(
+        env, {Napi::String::New(env, "end"), Error(env),
+              failed() ? env.Null()
+                       : RunResultToJs(env, run()->addon()->make_run_result(),
+                                       result())});
   }
 };
 

@@ -44,6 +44,10 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
 
   RunState(Addon* addon, const RunSpec& spec);
 
+  Addon* addon() {
+    return addon_;
+  }
+
   /* Throws if the run has ended or is no kernel. */
   void Cell(Napi::Env env, uint64_t id, const struct gbx_cell_options& options);
   void Interrupt(Napi::Env env, bool insist);

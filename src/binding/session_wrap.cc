@@ -82,7 +82,8 @@ Napi::Value EngineWrap::OpenSession(const Napi::CallbackInfo& info) {
 
 Napi::Function SessionWrap::Define(Napi::Env env) {
   return DefineClass(env, "Session",
-                     {InstanceMethod("run", &SessionWrap::Run),
+                     {InstanceMethod("prepare", &SessionWrap::Prepare),
+                      InstanceMethod("run", &SessionWrap::Run),
                       InstanceMethod("writeFile", &SessionWrap::WriteFile),
                       InstanceMethod("readFile", &SessionWrap::ReadFile),
                       InstanceMethod("listFiles", &SessionWrap::ListFiles),
@@ -119,11 +120,39 @@ bool SessionWrap::IsReady(SpecReader* reader, struct gbx_err* err) {
   return false;
 }
 
+Napi::Value SessionWrap::Prepare(const Napi::CallbackInfo& info) {
+  auto prepared = std::make_unique<Prepared>(info.Env());
+  ReadRunSpec(&prepared->reader, info[0], &prepared->spec);
+  struct gbx_err err = {};
+  if (!IsReady(&prepared->reader, &err)) {
+    ThrowError(info.Env(), err);
+    return Napi::Value();
+  }
+  prepared_.push_back(std::move(prepared));
+  return Napi::Number::New(info.Env(),
+                           static_cast<double>(prepared_.size() - 1));
+}
+
+bool SessionWrap::FindPrepared(SpecReader* reader, Napi::Value value,
+                               RunSpec* spec) {
+  if (!value.IsNumber()) return false;
+  uint64_t number = reader->Number(value, "spec");
+  if (number < prepared_.size())
+    *spec = prepared_[number]->spec;
+  else
+    reader->Fail("spec", "what prepare() gave");
+  return true;
+}
+
+/* Its arguments: a spec or what prepare() gave for one, argv, code, first
+ * input, onEvent. */
 Napi::Value SessionWrap::Run(const Napi::CallbackInfo& info) {
   SpecReader reader(info.Env(), "run");
   RunSpec spec;
-  ReadRunSpec(&reader, info[0], &spec);
-  if (!info[1].IsFunction()) reader.Fail("onEvent", "a function");
+  if (!FindPrepared(&reader, info[0], &spec))
+    ReadRunSpec(&reader, info[0], &spec);
+  ReadCommand(&reader, info[1], info[2], info[3], &spec);
+  if (!info[4].IsFunction()) reader.Fail("onEvent", "a function");
 
   struct gbx_err err = {};
   if (!IsReady(&reader, &err)) {
@@ -132,7 +161,7 @@ Napi::Value SessionWrap::Run(const Napi::CallbackInfo& info) {
   }
   return RunState::Start(addon(), session_, spec,
                          info.This().As<Napi::Object>(),
-                         info[1].As<Napi::Function>());
+                         info[4].As<Napi::Function>());
 }
 
 Napi::Value SessionWrap::WriteFile(const Napi::CallbackInfo& info) {

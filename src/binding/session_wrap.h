@@ -4,7 +4,9 @@
 
 /* native's Engine and Session objects: everything that answers a promise. */
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "binding/addon.h"
 #include "binding/node_addon.h"
@@ -40,6 +42,15 @@ class SessionWrap : public Wrap<SessionWrap> {
   ~SessionWrap();
 
  private:
+  /* A spec that was read for the runs to come. */
+  struct Prepared {
+    explicit Prepared(Napi::Env env) : reader(env, "prepare") {
+    }
+    SpecReader reader; /* keeps what `spec` points to */
+    RunSpec spec;
+  };
+
+  Napi::Value Prepare(const Napi::CallbackInfo& info);
   Napi::Value Run(const Napi::CallbackInfo& info);
   Napi::Value WriteFile(const Napi::CallbackInfo& info);
   Napi::Value ReadFile(const Napi::CallbackInfo& info);
@@ -53,8 +64,12 @@ class SessionWrap : public Wrap<SessionWrap> {
    * the session is open. */
   bool IsReady(SpecReader* reader, struct gbx_err* err);
 
+  /* False: `value` is not a number, so it is a spec. */
+  bool FindPrepared(SpecReader* reader, Napi::Value value, RunSpec* spec);
+
   struct gbx_session* session_ = nullptr; /* NULL as soon as it is closing */
   Napi::ObjectReference closing_;         /* the promise of the first close */
+  std::vector<std::unique_ptr<Prepared>> prepared_; /* by their numbers */
 };
 
 }  // namespace gbx

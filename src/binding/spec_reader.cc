@@ -87,21 +87,39 @@ uint64_t SpecReader::Number(napi_value value, const char* name) {
   return static_cast<uint64_t>(number);
 }
 
-const char* SpecReader::String(napi_value value, const char* name) {
-  if (failed_) return "";
+/* Most are short: one call is enough for those. */
+bool SpecReader::ReadText(napi_value value, std::string* text) {
+  char start[256];
   size_t length = 0;
   if (value == nullptr ||
-      napi_get_value_string_utf8(env_, value, nullptr, 0, &length) != napi_ok) {
+      napi_get_value_string_utf8(env_, value, start, sizeof start, &length) !=
+          napi_ok) {
+    return false;
+  }
+  /* It is cut at a character's end: the longest has four bytes. */
+  if (length + 4 < sizeof start) {
+    text->assign(start, length);
+    return true;
+  }
+  if (napi_get_value_string_utf8(env_, value, nullptr, 0, &length) != napi_ok) {
+    return false;
+  }
+  text->resize(length + 1);
+  if (napi_get_value_string_utf8(env_, value, &(*text)[0], length + 1,
+                                 &length) != napi_ok) {
+    return false;
+  }
+  text->resize(length);
+  return true;
+}
+
+const char* SpecReader::String(napi_value value, const char* name) {
+  if (failed_) return "";
+  std::string& text = strings_.emplace_back();
+  if (!ReadText(value, &text)) {
     Fail(name, "a string");
     return "";
   }
-  std::string& text = strings_.emplace_back(length + 1, '\0');
-  if (napi_get_value_string_utf8(env_, value, &text[0], length + 1, &length) !=
-      napi_ok) {
-    Fail(name, "a string");
-    return "";
-  }
-  text.resize(length);
   if (text.find('\0') != std::string::npos) Fail(name, "no NUL in it");
   return text.c_str();
 }
@@ -139,6 +157,11 @@ void SpecReader::Data(napi_value value, const char* name, const void** ret_data,
   if (!failed_) pending_.push_back({value, name, ret_data, ret_size});
 }
 
+void SpecReader::OptionalData(napi_value value, const char* name,
+                              const void** ret_data, size_t* ret_size) {
+  if (!IsNull(value)) Data(value, name, ret_data, ret_size);
+}
+
 bool SpecReader::BoolField(napi_value object, const char* name) {
   return Bool(Field(object, name), name);
 }
@@ -157,23 +180,30 @@ const char* SpecReader::OptionalStringField(napi_value object,
   return IsNull(value) ? nullptr : String(value, name);
 }
 
-void SpecReader::OptionalDataField(napi_value object, const char* name,
-                                   const void** ret_data, size_t* ret_size) {
-  napi_value value = Field(object, name);
-  if (!IsNull(value)) Data(value, name, ret_data, ret_size);
-}
-
 int SpecReader::Finish(struct gbx_err* err) {
   for (const PendingData& pending : pending_) {
     if (failed_) break;
+    napi_valuetype type = napi_undefined;
     bool is_buffer = false;
     void* data = nullptr;
     size_t size = 0;
+    if (pending.value != nullptr &&
+        napi_typeof(env_, pending.value, &type) == napi_ok &&
+        type == napi_string) {
+      std::string& text = strings_.emplace_back();
+      if (!ReadText(pending.value, &text)) {
+        Fail(pending.name, "a string that can be read");
+        break;
+      }
+      *pending.data = text.data();
+      *pending.size = text.size();
+      continue;
+    }
     if (pending.value == nullptr ||
         napi_is_buffer(env_, pending.value, &is_buffer) != napi_ok ||
         !is_buffer ||
         napi_get_buffer_info(env_, pending.value, &data, &size) != napi_ok) {
-      Fail(pending.name, "a Buffer");
+      Fail(pending.name, "a Buffer or a string");
       break;
     }
     /* An empty one is not an absent one. */
@@ -318,8 +348,6 @@ void ReadSize(SpecReader* reader, napi_value columns, napi_value rows,
 void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec) {
   ReadVersion(reader, value);
   struct gbx_run_options* options = &spec->options;
-  options->argv = reader->StringList(reader->Field(value, "argv"), "argv");
-  if (options->argv[0] == nullptr) reader->Fail("argv", "at least one item");
   options->env = reader->StringList(reader->Field(value, "env"), "env");
   options->cwd = reader->OptionalStringField(value, "cwd");
   options->timeout_ms = reader->NumberField(value, "timeoutMs");
@@ -332,13 +360,7 @@ void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec) {
   options->cold = !reader->BoolField(value, "warm");
   options->track_files = reader->BoolField(value, "trackFiles");
   options->trace = reader->BoolField(value, "trace");
-  reader->OptionalDataField(value, "cell", &options->cell.data,
-                            &options->cell.size);
-  reader->OptionalDataField(value, "script", &options->script.data,
-                            &options->script.size);
   options->input = reader->BoolField(value, "input");
-  reader->OptionalDataField(value, "firstInput", &options->first_input.data,
-                            &options->first_input.size);
   options->input_ends = reader->BoolField(value, "inputEnds");
   options->stream = reader->BoolField(value, "stream");
   napi_value pty = reader->Field(value, "pty");
@@ -347,6 +369,18 @@ void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec) {
              &options->pty_columns, &options->pty_rows);
   }
   ReadWantOutput(reader, reader->Field(value, "wantOutput"), spec->want_output);
+}
+
+void ReadCommand(SpecReader* reader, napi_value argv, napi_value code,
+                 napi_value first_input, RunSpec* spec) {
+  struct gbx_run_options* options = &spec->options;
+  options->argv = reader->StringList(argv, "argv");
+  if (options->argv[0] == nullptr) reader->Fail("argv", "at least one item");
+  struct gbx_bytes* bytes =
+      options->control ? &options->cell : &options->script;
+  reader->OptionalData(code, "code", &bytes->data, &bytes->size);
+  reader->OptionalData(first_input, "firstInput", &options->first_input.data,
+                       &options->first_input.size);
 }
 
 }  // namespace gbx

@@ -9,7 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -39,17 +39,17 @@ class SpecReader {
   const char* String(napi_value value, const char* name);
   const char* const* StringList(napi_value value, const char* name);
   const char* Path(napi_value value, const char* name); /* from a Buffer */
-  /* The two are filled by Finish(): a getter that runs in between could take
-   * the memory away again. */
+  /* Of a Buffer, or of a string as UTF-8. The two are filled by Finish(): a
+   * getter that runs in between could take the memory away again. */
   void Data(napi_value value, const char* name, const void** ret_data,
             size_t* ret_size);
+  void OptionalData(napi_value value, const char* name, const void** ret_data,
+                    size_t* ret_size);
 
   bool BoolField(napi_value object, const char* name);
   uint64_t NumberField(napi_value object, const char* name);
   const char* StringField(napi_value object, const char* name);
   const char* OptionalStringField(napi_value object, const char* name);
-  void OptionalDataField(napi_value object, const char* name,
-                         const void** ret_data, size_t* ret_size);
 
   const char* op() {
     return op_;
@@ -68,12 +68,15 @@ class SpecReader {
     size_t* size;
   };
 
+  /* False: it is none. */
+  bool ReadText(napi_value value, std::string* text);
+
   Napi::Env env_;
   const char* op_;
   bool failed_ = false;
   struct gbx_err err_ = {};
-  std::deque<std::string> strings_; /* deques: addresses must not change */
-  std::deque<std::vector<const char*>> lists_;
+  std::list<std::string> strings_; /* lists: addresses must not change */
+  std::list<std::vector<const char*>> lists_;
   std::vector<PendingData> pending_;
 };
 
@@ -89,9 +92,14 @@ struct RunSpec {
   bool want_output[2] = {false, false};
 };
 
-/* Both fill in a struct that must stay where it is until the call with it. */
+/* They fill in a struct that must stay where it is until the call with it. */
 void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec);
+/* All but the command. */
 void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec);
+/* `code` is the cell of a run with a control socket, the script of another;
+ * that and `first_input` may be null. */
+void ReadCommand(SpecReader* reader, napi_value argv, napi_value code,
+                 napi_value first_input, RunSpec* spec);
 /* Of a terminal, in characters. */
 void ReadSize(SpecReader* reader, napi_value columns, napi_value rows,
               uint16_t* ret_columns, uint16_t* ret_rows);

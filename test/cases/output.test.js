@@ -247,6 +247,28 @@ test('no byte is lost while the host is too busy for its callbacks', async (t) =
   assert.ok(calls < 200, `${calls} chunks`);
 });
 
+// Half of a surrogate pair, encoded as if it were a character.
+const cesu = Buffer.from([0xed, 0xa0, 0x80]);
+
+// Short output that is UTF-8 crosses as a string, other output as bytes.
+test('OUT-05 output is the same bytes and the same text however long', async (t) => {
+  const sandbox = await open(t);
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  const border = 16 * 1024;
+  const endings = ['', 'x', 'é', '😀', '\u0000', '\ufeff']
+    .map((text) => Buffer.from(text))
+    .concat([Buffer.from([0xff]), Buffer.from([0xf0, 0x9f]), cesu]);
+  for (const length of [0, 1, border - 3, border]) {
+    for (const ending of endings) {
+      const start = Buffer.from('\ufeff'.padEnd(length, '.').slice(0, length));
+      const bytes = Buffer.concat([start, ending]);
+      const result = await sandbox.run(['cat'], { stdin: bytes });
+      assert.ok(result.stdoutBuffer.equals(bytes), `${length}, ${ending}`);
+      assert.equal(result.stdout, decoder.decode(bytes));
+    }
+  }
+});
+
 // ---- Caps ------------------------------------------------------------------
 
 test('output up to maxOutputBytes is kept, one byte more is truncated', async (t) => {

@@ -99,9 +99,18 @@ class FakeSession {
   onRun;
   closeError;
 
-  run(spec, onEvent) {
+  prepare(spec) {
+    return spec;
+  }
+
+  run(spec, argv, code, firstInput, onEvent) {
     if (this.onRun && typeof this.onRun !== 'function') throw this.onRun;
-    const run = new FakeRun(spec, onEvent);
+    const cell = spec.control ? code : null;
+    const script = spec.control ? null : code;
+    const run = new FakeRun(
+      { ...spec, argv, cell, script, firstInput },
+      onEvent,
+    );
     this.runs.push(run);
     if (this.onRun) nextTick(() => this.onRun(run));
     return run;

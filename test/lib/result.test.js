@@ -74,6 +74,17 @@ describe('ExecutionResult', () => {
     assert.equal(result.stdout, '\ufeffx');
   });
 
+  test('P02 short output comes as text, and its bytes are made when asked', () => {
+    const text = '\ufeffna\u00efve \u{1f349}\u0000\n';
+    const result = run({ stdout: text, stderr: '' });
+    assert.equal(result.stdout, text);
+    result.stdout = 'changed';
+    assert.deepEqual(result.stdoutBuffer, Buffer.from(text));
+    assert.equal(result.stdoutBuffer, result.stdoutBuffer);
+    assert.equal(result.stderrBuffer.length, 0);
+    assert.notEqual(result.stderrBuffer, run({ stderr: '' }).stderrBuffer);
+  });
+
   test('has plain own properties, and no bytes in JSON or console.log', () => {
     const result = run({ stdout: Buffer.from('out') });
     assert.deepEqual(Object.keys(result), [
@@ -92,6 +103,10 @@ describe('ExecutionResult', () => {
       'usage',
     ]);
     assert.equal(JSON.parse(JSON.stringify(result)).success, true);
+    assert.deepEqual({ ...result }, structuredClone(result));
+    assert.throws(() => {
+      result.stdoutBuffer = Buffer.alloc(0);
+    }, TypeError);
     assert.doesNotMatch(inspect(result), /Buffer/);
   });
 

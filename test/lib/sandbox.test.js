@@ -222,6 +222,38 @@ describe('what a call gets', () => {
     await sandbox.close();
   });
 
+  test('a call without options is as one with all of the defaults', async () => {
+    const { sandbox, session } = await open({ env: { A: '1' }, timeoutS: 3 });
+    const python = () => sandbox.runCode('1');
+    const sources = [
+      [python, () => sandbox.runCode('1', {})],
+      [() => sandbox.run(['x', 'y']), () => sandbox.run(['x', 'y'], {})],
+      [
+        () => sandbox.runCode('1', { language: 'bash' }),
+        () => sandbox.run(['/usr/bin/bash', '-c', '--', '1', 'bash']),
+      ],
+    ];
+    for (const [start, same] of sources) {
+      const first = await call(session, start);
+      // What one call asks for is not the next one's.
+      await call(session, () =>
+        sandbox.runCode('1', {
+          timeoutS: 9,
+          env: { B: '2' },
+          stdin: 'in',
+          onStdout: () => {},
+        }),
+      );
+      const second = await call(session, start);
+      assert.deepEqual(second.run.spec, first.run.spec);
+      assert.deepEqual((await call(session, same)).run.spec, first.run.spec);
+    }
+    const { run } = await call(session, python);
+    assert.deepEqual(run.spec.env.at(-1), 'A=1');
+    assert.equal(run.spec.standby, 'python');
+    await sandbox.close();
+  });
+
   test("the runtimes' folders come first on PATH", async () => {
     const { sandbox, session } = await open();
     const { run } = await call(session, () => sandbox.run(['true']));
