@@ -34,14 +34,17 @@ function parseObject(body) {
 function readResult(body) {
   const object = parseObject(body);
   if (!object) return undefined;
-  const entries = Object.entries(object);
-  if (!entries.every(([, value]) => typeof value === 'string')) {
-    return undefined;
+  const data = {};
+  let isEmpty = true;
+  for (const type of Object.keys(object)) {
+    const form = object[type];
+    if (typeof form !== 'string') return undefined;
+    if (!mimeType.test(type)) continue;
+    data[type] = form;
+    isEmpty = false;
   }
-  const data = entries.filter(([type]) => mimeType.test(type));
-  if (data.length === 0) return undefined;
-  const isMainResult = own(object, 'isMainResult') === 'true';
-  return new Result(Object.fromEntries(data), isMainResult);
+  if (isEmpty) return undefined;
+  return new Result(data, own(object, 'isMainResult') === 'true');
 }
 
 function own(object, name) {
@@ -59,15 +62,15 @@ function readDone(body) {
   if (!Number.isInteger(exitCode) || exitCode < 0 || exitCode > 255) {
     return undefined;
   }
+  const done = { exitCode, error: own(object, 'error') ?? null };
+  if (done.error !== null) {
+    done.error = readException(done.error);
+    if (!done.error) return undefined;
+  }
+  if (own(object, 'supervised') === 1) done.isSupervised = true;
   const lost = readLost(own(object, 'lost'));
-  const more = {
-    ...(own(object, 'supervised') === 1 && { isSupervised: true }),
-    ...(lost && { lost }),
-  };
-  const error = own(object, 'error') ?? null;
-  if (error === null) return { exitCode, error: null, ...more };
-  const checked = readException(error);
-  return checked && { exitCode, error: checked, ...more };
+  if (lost) done.lost = lost;
+  return done;
 }
 
 /** How an interpreter ended: what its supervisor says; undefined if it lives. */

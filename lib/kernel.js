@@ -61,7 +61,7 @@ class Kernel {
   async runCode(code, options) {
     const call = readOptions('kernel.runCode()', options);
     checkCode(code, this.#language);
-    return hold(this, this.#core.runCode(code, call));
+    return await hold(this, this.#core.runCode(code, call));
   }
 
   async interrupt() {

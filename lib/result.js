@@ -6,7 +6,7 @@
 
 /** One rich value in its several forms. */
 class Result {
-  #images = new Map();
+  #images;
 
   constructor(data, isMainResult = false) {
     this.data = data;
@@ -61,6 +61,7 @@ class Result {
   #decode(type) {
     const base64 = this.#get(type);
     if (base64 === undefined) return null;
+    this.#images ??= new Map();
     if (!this.#images.has(type)) {
       this.#images.set(type, Buffer.from(base64, 'base64'));
     }

@@ -189,7 +189,8 @@ class KernelCore {
   async #call(entry) {
     try {
       return await new Promise((resolve, reject) => {
-        Object.assign(entry, { resolve, reject });
+        entry.resolve = resolve;
+        entry.reject = reject;
         this.#waiting.push(entry);
         this.#sendNext();
       });
@@ -288,15 +289,12 @@ class KernelCore {
   }
 
   #sendCell(entry) {
-    this.#send(
-      Object.assign(entry, {
-        isCommand: false,
-        trackFiles: this.#settings.trackFiles,
-        maxOutputBytes: this.#settings.maxOutputBytes,
-        isSupervised: this.#isSupervised,
-        take: (error, native) => this.#onCell(entry, error, native),
-      }),
-    );
+    entry.isCommand = false;
+    entry.trackFiles = this.#settings.trackFiles;
+    entry.maxOutputBytes = this.#settings.maxOutputBytes;
+    entry.isSupervised = this.#isSupervised;
+    entry.take = (error, native) => this.#onCell(entry, error, native);
+    this.#send(entry);
     entry.isSent = true;
     if (entry.isInterrupted) this.#interpreter?.interrupt(false);
   }
@@ -394,11 +392,11 @@ class KernelCore {
     this.#finishCell(entry, outcome.resultFor('gone'));
   }
 
-  #limits(entry = {}) {
-    return {
-      ...this.#settings,
-      timeoutS: entry.timeoutS ?? this.#settings.timeoutS,
-    };
+  #limits({ timeoutS } = this.#settings) {
+    const settings = this.#settings;
+    return timeoutS === undefined || timeoutS === settings.timeoutS
+      ? settings
+      : { ...settings, timeoutS };
   }
 
   #finishCell(entry, result) {

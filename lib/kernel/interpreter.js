@@ -14,6 +14,8 @@ class Interpreter {
   // Output from between two cells (a thread goes on printing) belongs to the
   // next one: the engine counts it there, so its callbacks get it too.
   #early = [];
+  // Which of stdout and stderr the engine sends while a cell runs.
+  #wanted = [false, false];
   #onEnd;
   #markEnded;
 
@@ -44,7 +46,7 @@ class Interpreter {
       for (const chunk of this.#early.splice(0)) task.relay.deliver(...chunk);
     }
     try {
-      if (!task.isCommand) this.#run.setWantOutput(task.relay.wanted);
+      if (!task.isCommand) this.#want(task.relay.wanted);
       this.#run.cell(
         task.id,
         task.body,
@@ -64,7 +66,14 @@ class Interpreter {
 
   /** A callback of the task has failed: it is not called again. */
   updateWanted(task) {
-    if (task === this.#task) this.#run.setWantOutput(task.relay.wanted);
+    if (task === this.#task) this.#want(task.relay.wanted);
+  }
+
+  #want(wanted) {
+    const [stdout, stderr] = this.#wanted;
+    if (wanted[0] === stdout && wanted[1] === stderr) return;
+    this.#wanted = wanted;
+    this.#run.setWantOutput(wanted);
   }
 
   interrupt(insist) {
@@ -110,7 +119,7 @@ class Interpreter {
     this.#task = undefined;
     task.take(error, native);
     if (!this.#task && !task.isCommand) {
-      this.#run.setWantOutput([false, false]);
+      this.#want([false, false]);
     }
   }
 }
