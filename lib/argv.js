@@ -24,8 +24,12 @@ function checkArgv(argv) {
   }
   if (argv.length === 0)
     throw invalidOption('argv', expected, 'an empty array');
-  const copy = Array.from(argv);
-  for (let i = 0; i < copy.length; i += 1) checkArgument(copy[i], i);
+  const copy = [];
+  for (let index = 0; index < argv.length; index += 1) {
+    const argument = argv[index];
+    checkArgument(argument, index);
+    copy.push(argument);
+  }
   if (copy[0] === '') {
     throw invalidOption('argv[0]', 'the name of a program', describe(copy[0]));
   }

@@ -99,6 +99,11 @@ function blockedCalls(native) {
     .sort(inOrder);
 }
 
+function mainText(results) {
+  if (results.length === 0) return undefined;
+  return results.findLast((result) => result.isMainResult)?.text;
+}
+
 // What a run and a cell have in common.
 function commonFacts(native, frames) {
   const durationMs = native.durationUs / 1000;
@@ -110,6 +115,7 @@ function commonFacts(native, frames) {
     files,
     deletedFiles,
     results: frames.results,
+    text: mainText(frames.results),
     truncated:
       native.stdoutTruncated ||
       native.stderrTruncated ||

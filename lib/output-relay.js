@@ -16,10 +16,11 @@ class OutputRelay {
   #onFailure;
   #scope;
 
-  constructor({ onStdout, onStderr, onResult }, onFailure) {
+  constructor(settings, onFailure) {
+    const { onStdout, onStderr, onResult } = settings;
     this.#callbacks = { stdout: onStdout, stderr: onStderr, result: onResult };
     this.#onFailure = onFailure;
-    if (onStdout || onStderr || onResult) {
+    if (hasCallbacks(settings)) {
       // They see the AsyncLocalStorage of the code that started the call.
       this.#scope = new AsyncResource('GLOVEBOX_OUTPUT');
     }
@@ -53,4 +54,9 @@ class OutputRelay {
   }
 }
 
-module.exports = { OutputRelay };
+/** Whether there is any callback of OutputRelay's among `settings`. */
+function hasCallbacks({ onStdout, onStderr, onResult }) {
+  return Boolean(onStdout || onStderr || onResult);
+}
+
+module.exports = { OutputRelay, hasCallbacks };

@@ -81,16 +81,9 @@ function bytesOf(output) {
   return typeof output === 'string' ? Buffer.from(output) : output;
 }
 
-function mainText(results) {
-  return results.findLast((result) => result.isMainResult)?.text;
-}
-
 /** How a call ended. Built by outcome.js. */
 class ExecutionResult {
-  // Bytes, or the text that they are until somebody asks for them.
-  #stdout;
-  #stderr;
-  #text;
+  #facts;
 
   /** `ending` is `{exitCode, signal}`; the facts are those of commonFacts(). */
   constructor(facts, ending, fault, error) {
@@ -109,25 +102,25 @@ class ExecutionResult {
     this.usage = facts.usage;
     // There only if somebody asked: [] says that nothing was refused.
     if (facts.blocked) this.blocked = facts.blocked;
-    this.#stdout = facts.stdout;
-    this.#stderr = facts.stderr;
-    if (facts.results.length > 0) this.#text = mainText(facts.results);
+    // For what is hidden from JSON and console.log, which would print every byte.
+    this.#facts = facts;
   }
 
-  // Hidden from JSON and console.log, which would print every byte.
   get stdoutBuffer() {
-    this.#stdout = bytesOf(this.#stdout);
-    return this.#stdout;
+    const facts = this.#facts;
+    facts.stdout = bytesOf(facts.stdout);
+    return facts.stdout;
   }
 
   get stderrBuffer() {
-    this.#stderr = bytesOf(this.#stderr);
-    return this.#stderr;
+    const facts = this.#facts;
+    facts.stderr = bytesOf(facts.stderr);
+    return facts.stderr;
   }
 
-  // Hidden too: it is in `results`.
+  // It is in `results` too.
   get text() {
-    return this.#text;
+    return this.#facts.text;
   }
 }
 

@@ -3,10 +3,15 @@
 
 const { throwIfAborted, watchAbort } = require('./abort.js');
 const { FrameCollector } = require('./frames.js');
-const { OutputRelay } = require('./output-relay.js');
+const { OutputRelay, hasCallbacks } = require('./output-relay.js');
 const { runOutcome } = require('./outcome.js');
 const { InputPipe, needsPump, pump } = require('./stdin-pump.js');
 const { toSandboxError } = require('./errors.js');
+
+/** Whether something may end a run before its time, or write to it. */
+function needsHandle(settings, input) {
+  return Boolean(settings.signal) || hasCallbacks(settings) || needsPump(input);
+}
 
 /**
  * Runs one payload to its end. `spec` is what the engine gets with the command
@@ -18,7 +23,7 @@ const { toSandboxError } = require('./errors.js');
 async function runToEnd(session, spec, command, settings, input) {
   throwIfAborted(settings.signal);
   const pipe = needsPump(input) ? new InputPipe() : undefined;
-  let run;
+  let run; // undefined where nothing needs it
   // The first thing that makes the result worthless: then the run need not go
   // on, and its end is waited for.
   let failure;
@@ -26,7 +31,9 @@ async function runToEnd(session, spec, command, settings, input) {
     failure ??= { error };
     run?.abort();
   };
-  const relay = new OutputRelay(settings, stop);
+  const relay = hasCallbacks(settings)
+    ? new OutputRelay(settings, stop)
+    : undefined;
   const frames = new FrameCollector(relay);
   const forget = watchAbort(settings.signal, stop);
 
@@ -40,7 +47,7 @@ async function runToEnd(session, spec, command, settings, input) {
             if (first) reject(first);
             else resolve(second);
           } else if (kind === 'stdout' || kind === 'stderr') {
-            relay.deliver(kind, first);
+            relay?.deliver(kind, first);
           } else if (kind === 'frame') {
             frames.add(first, second);
           } else if (kind === 'input') {
@@ -66,4 +73,4 @@ async function runToEnd(session, spec, command, settings, input) {
   return runOutcome(native, frames, settings, command.argv);
 }
 
-module.exports = { runToEnd };
+module.exports = { needsHandle, runToEnd };

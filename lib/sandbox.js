@@ -39,7 +39,7 @@ const { isRecord } = require('./option-kinds.js');
 const { readHostPath, readOptions } = require('./options.js');
 const { makePlan, readSpec } = require('./plan.js');
 const { cutOff, startProcess } = require('./process.js');
-const { runToEnd } = require('./run.js');
+const { needsHandle, runToEnd } = require('./run.js');
 const { inputSpec, noInput } = require('./stdin-pump.js');
 const { workspacePath } = require('./workspace-path.js');
 
@@ -149,6 +149,7 @@ class Sandbox {
       stream: true,
       pty: settings.pty,
       wantOutput: [true, true],
+      handle: true,
     };
     return startProcess(session, spec, parts, settings, this.#processes);
   }
@@ -170,6 +171,7 @@ class Sandbox {
       kernel: true,
       timeoutMs: 0, // Each cell has its own.
       wantOutput: [false, false],
+      handle: true,
     };
     return startKernel(session, spec, command.argv, settings);
   }
@@ -442,7 +444,7 @@ class Sandbox {
   }
 
   /** All that the engine has to know but the command itself. */
-  #specOf({ standby, control }, settings, { input, inputEnds }) {
+  #specOf({ standby, control }, settings, input) {
     return {
       version: specVersion,
       control,
@@ -456,11 +458,12 @@ class Sandbox {
       kernel: false,
       trackFiles: settings.trackFiles,
       trace: settings.trace === 'blocked',
-      input,
-      inputEnds,
+      input: input.input,
+      inputEnds: input.inputEnds,
       stream: false,
       pty: null,
       wantOutput: [Boolean(settings.onStdout), Boolean(settings.onStderr)],
+      handle: needsHandle(settings, input),
     };
   }
 }

@@ -13,7 +13,7 @@
 
 const { throwIfAborted, watchAbort } = require('../abort.js');
 const { FrameCollector, readDone } = require('../frames.js');
-const { OutputRelay } = require('../output-relay.js');
+const { OutputRelay, hasCallbacks } = require('../output-relay.js');
 const { SandboxError, toSandboxError } = require('../errors.js');
 const { cellBody, commandBody, startBody } = require('../languages.js');
 const { endReason } = require('../outcome.js');
@@ -29,6 +29,8 @@ const leastCommandTimeoutS = 10;
 
 // Rejects a call inside; what the caller gets is made from it where it waits.
 const dead = Symbol('dead');
+// The relay of cells whose output nobody listens to.
+const nobody = new OutputRelay({}, () => {});
 // Why cells reject that a restart() took by surprise.
 const restarted = 'it was restarted';
 
@@ -102,7 +104,7 @@ class KernelCore {
 
   // ---- Calls ----------------------------------------------------------------
 
-  async runCode(code, call) {
+  runCode(code, call) {
     const inherited = this.#settings;
     const entry = {
       kind: 'cell',
@@ -119,20 +121,16 @@ class KernelCore {
     };
     if (this.#death !== undefined) throw this.#deathError();
     throwIfAborted(entry.signal);
-    const forget = watchAbort(entry.signal, (reason) =>
+    entry.forget = watchAbort(entry.signal, (reason) =>
       this.#abortCell(entry, reason),
     );
     // What a callback throws ends no cell: its caller learns of it when the cell
     // has ended as it would have.
-    entry.relay = new OutputRelay(entry, () =>
-      this.#interpreter?.updateWanted(entry),
-    );
+    entry.relay = hasCallbacks(entry)
+      ? new OutputRelay(entry, () => this.#interpreter?.updateWanted(entry))
+      : nobody;
     entry.frames = new FrameCollector(entry.relay);
-    try {
-      return await this.#call(entry);
-    } finally {
-      forget();
-    }
+    return this.#call(entry);
   }
 
   async checkpoint() {
@@ -199,6 +197,8 @@ class KernelCore {
       if (entry.relay?.failure) throw entry.relay.failure.error;
       if (error === dead) throw this.#deathError(entry.death);
       throw toSandboxError(error);
+    } finally {
+      entry.forget?.();
     }
   }
 
@@ -533,7 +533,7 @@ class KernelCore {
           maxOutputBytes: this.#settings.maxOutputBytes,
           trackFiles: false,
           isSupervised: false,
-          relay: new OutputRelay({}, () => {}),
+          relay: nobody,
           take: (error, answer) => (error ? reject(error) : resolve(answer)),
         });
       });

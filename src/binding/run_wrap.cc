@@ -159,11 +159,14 @@ class EndEvent : public ResultEvent<RunResultCopy> {
 
 /* ---- JavaScript thread --------------------------------------------------- */
 
-RunState::Js::Js(Napi::Object run_object, Napi::Object session_object,
+RunState::Js::Js(Napi::Reference<Napi::Object>* session_object,
                  Napi::Function on_event_function)
-    : run(Napi::Persistent(run_object)),
-      session(Napi::Persistent(session_object)),
-      on_event(Napi::Persistent(on_event_function)) {
+    : session(session_object), on_event(Napi::Persistent(on_event_function)) {
+  session->Ref();
+}
+
+RunState::Js::~Js() {
+  session->Unref();
 }
 
 RunState::RunState(Addon* addon, const RunSpec& spec)
@@ -175,13 +178,17 @@ RunState::RunState(Addon* addon, const RunSpec& spec)
 }
 
 Napi::Value RunState::Start(Addon* addon, struct gbx_session* session,
-                            const RunSpec& spec, Napi::Object session_object,
+                            const RunSpec& spec,
+                            Napi::Reference<Napi::Object>* session_object,
                             Napi::Function on_event) {
-  Napi::Env env = session_object.Env();
-  std::shared_ptr<RunState> run(new RunState(addon, spec));
-  RunWrap::Init init = {run};
-  Napi::Object object = addon->Construct<RunWrap>(&init);
-  if (object.IsEmpty()) return Napi::Value();
+  Napi::Env env = session_object->Env();
+  auto run = std::make_shared<RunState>(addon, spec);
+  Napi::Object object;
+  if (spec.handle) {
+    RunWrap::Init init = {run};
+    object = addon->Construct<RunWrap>(&init);
+    if (object.IsEmpty()) return Napi::Value();
+  }
 
   struct gbx_err err = {};
   int result = 0;
@@ -196,10 +203,11 @@ Napi::Value RunState::Start(Addon* addon, struct gbx_session* session,
     ThrowError(env, err);
     return Napi::Value();
   }
-  run->js_ = std::make_unique<Js>(object, session_object, on_event);
+  run->js_ = std::make_unique<Js>(session_object, on_event);
+  if (spec.handle) run->js_->run = Napi::Persistent(object);
   addon->Adopt(run);
   if (run->awaited_) addon->queue()->Retain();
-  return object;
+  return spec.handle ? object : env.Undefined();
 }
 
 void RunState::Cell(Napi::Env env, uint64_t id,
@@ -414,9 +422,13 @@ void RunState::OnEnd(void* data, const struct gbx_err* err,
   bool closed = queue->IsClosed();
   if (!closed) event->Copy(err, result);
   if (run->frame_lost_) event->SetFramesTruncated();
-  std::lock_guard<std::mutex> lock(run->mutex_);
-  if (!closed && !run->PushRest()) event->Fail(NoMemoryError("run"));
-  run->run_ = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(run->mutex_);
+    if (!closed && !run->PushRest()) event->Fail(NoMemoryError("run"));
+    run->run_ = nullptr;
+  }
+  /* Last, and without the lock: who is given it may destroy the run, lock and
+   * all, before Push() returns. */
   queue->Push(std::move(event));
 }
 

@@ -5,9 +5,9 @@
 /* A run, as the two threads share it.
  *
  * RunState is the engine's callback data. It lives from gbx_run_start until
- * its "end" was delivered, and keeps the Run object, its Session and onEvent
- * from being collected for that long. The Run object shares it, so that
- * run.abort() after the end finds something to do nothing with.
+ * its "end" was delivered, and keeps the Run object, if there is one, its
+ * Session and onEvent from being collected for that long. The Run object shares
+ * it, so that run.abort() after the end finds something to do nothing with.
  *
  * Order of a run's bytes
  * ----------------------
@@ -37,9 +37,11 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
  public:
   /* ---- JavaScript thread; none of these needs the run to be alive. */
 
-  /* The Run object, or an empty value with an exception pending. */
+  /* The Run object, or undefined where none is needed; an empty value with an
+   * exception pending. `session_object` is that of the Session. */
   static Napi::Value Start(Addon* addon, struct gbx_session* session,
-                           const RunSpec& spec, Napi::Object session_object,
+                           const RunSpec& spec,
+                           Napi::Reference<Napi::Object>* session_object,
                            Napi::Function on_event);
 
   RunState(Addon* addon, const RunSpec& spec);
@@ -78,9 +80,12 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
  private:
   /* Everything of it belongs to JavaScript. */
   struct Js {
-    Js(Napi::Object run, Napi::Object session, Napi::Function on_event);
+    Js(Napi::Reference<Napi::Object>* session, Napi::Function on_event);
+    ~Js();
+    Js(const Js&) = delete;
+    Js& operator=(const Js&) = delete;
     Napi::ObjectReference run;
-    Napi::ObjectReference session;
+    Napi::Reference<Napi::Object>* session;
     Napi::FunctionReference on_event;
   };
 

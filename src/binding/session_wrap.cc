@@ -145,7 +145,7 @@ bool SessionWrap::FindPrepared(SpecReader* reader, Napi::Value value,
 }
 
 /* Its arguments: a spec or what prepare() gave for one, argv, code, first
- * input, onEvent. */
+ * input, onEvent. Gives a Run if the spec has `handle`. */
 Napi::Value SessionWrap::Run(const Napi::CallbackInfo& info) {
   SpecReader reader(info.Env(), "run");
   RunSpec spec;
@@ -159,8 +159,7 @@ Napi::Value SessionWrap::Run(const Napi::CallbackInfo& info) {
     ThrowError(info.Env(), err);
     return Napi::Value();
   }
-  return RunState::Start(addon(), session_, spec,
-                         info.This().As<Napi::Object>(),
+  return RunState::Start(addon(), session_, spec, this,
                          info[4].As<Napi::Function>());
 }
 

@@ -369,6 +369,7 @@ void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec) {
              &options->pty_columns, &options->pty_rows);
   }
   ReadWantOutput(reader, reader->Field(value, "wantOutput"), spec->want_output);
+  spec->handle = reader->BoolField(value, "handle");
 }
 
 void ReadCommand(SpecReader* reader, napi_value argv, napi_value code,

@@ -90,6 +90,7 @@ struct SessionSpec {
 struct RunSpec {
   struct gbx_run_options options = {};
   bool want_output[2] = {false, false};
+  bool handle = false; /* somebody needs a Run object */
 };
 
 /* They fill in a struct that must stay where it is until the call with it. */

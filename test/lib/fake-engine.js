@@ -113,7 +113,7 @@ class FakeSession {
     );
     this.runs.push(run);
     if (this.onRun) nextTick(() => this.onRun(run));
-    return run;
+    return spec.handle ? run : undefined;
   }
 
   async writeFile(path, data) {

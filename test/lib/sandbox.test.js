@@ -218,6 +218,7 @@ describe('what a call gets', () => {
       stream: false,
       pty: null,
       wantOutput: [false, false],
+      handle: false,
     });
     await sandbox.close();
   });
