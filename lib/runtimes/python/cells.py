@@ -41,7 +41,7 @@ def serve(cell_fd, answer_fd, leave):
     then goes the ordinary way: threads, exit handlers, buffers.
     """
     runner = prepared or Runner()
-    runner.channel = Channel(cell_fd, answer_fd)
+    runner.channel.open(cell_fd, answer_fd)
     exit_code = 0
     while True:
         frame = runner.wait_for_frame()
@@ -79,14 +79,20 @@ class Nowhere:
         pass
 
 
+def renew_main():
+    """Give the code a main module that is younger than all else there is."""
+    prepared.use_main(make_main())
+
+
 def rehearse():
     """Run a cell of no effect.
 
     So that the interpreter has learned what it learns of code by running it.
     """
-    prepared.channel = Nowhere()
+    channel, prepared.channel = prepared.channel, Nowhere()
     prepared.run({"code": "print(end='')\n0", "name": "<rehearsal>"})
     prepared.restore()
+    prepared.channel = channel
     prepared.count = 0
     sources.forget("<rehearsal>")
 
@@ -104,36 +110,45 @@ def make_main():
     main.__builtins__ = builtins
     main.__loader__ = BuiltinImporter
     sys.modules["__main__"] = main
+    return main
+
+
+def look_like_command():
+    """Have the words and the path that `python3 -c` has."""
     sys.argv[:] = ["-c"]
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path.insert(0, "")
-    return main
 
 
 class Runner:
     """Runs cells in one namespace, and answers on its channel."""
 
-    channel = None
-
     def __init__(self):
-        self.main = make_main()
+        self.channel = Channel()
         self.main_thread = get_ident()
         self.count = 0
         self.futures = 0
         self.publisher = None
         self.awaiting = None
         vars(builtins)["display"] = self.display
-        # What is put back before each cell if it is missing.
-        self.essentials = [
-            (vars(builtins), dict(vars(builtins))),
-            (vars(self.main), dict(vars(self.main))),
-            (sys.modules, {"__main__": self.main}),
-        ]
+        self.builtins = dict(vars(builtins))
+        self.use_main(make_main())
+        look_like_command()
         self.importing = {name: getattr(sys, name) for name in
                           ("meta_path", "modules", "path", "path_hooks")}
         streams.prepare()
         for library, file in MENDED.items():
             after_import(library, self.mender(file))
+
+    def use_main(self, main):
+        """Run the cells to come in this module."""
+        self.main = main
+        # What is put back before each cell if it is missing.
+        self.essentials = [
+            (vars(builtins), self.builtins),
+            (vars(main), dict(vars(main))),
+            (sys.modules, {"__main__": main}),
+        ]
 
     def mender(self, file):
         return lambda module: __import__(file).mend(module, self)

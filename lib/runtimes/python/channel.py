@@ -58,12 +58,11 @@ def to_json(value):
 
 
 class Channel:
-    """The driver's end. Takes the descriptors over."""
+    """The driver's end."""
 
-    def __init__(self, cell_fd, answer_fd):
-        self.cell_fd = tuck_away(cell_fd)
-        self.answer_fd = tuck_away(answer_fd)
-        self.owner = getpid()
+    def __init__(self):
+        self.cell_fd = self.answer_fd = -1
+        self.owner = None
         # What a forked child must not have either.
         self.others = []
         # While the driver itself forks: its children go on with the channel.
@@ -73,6 +72,12 @@ class Channel:
         # A forked child must not hold the pipe open, let alone answer on it:
         # the engine would never see the end, or see two replies (KRN-10).
         register_at_fork(after_in_child=self.abandon)
+
+    def open(self, cell_fd, answer_fd):
+        """Take the descriptors over."""
+        self.cell_fd = tuck_away(cell_fd)
+        self.answer_fd = tuck_away(answer_fd)
+        self.owner = getpid()
 
     def is_open(self):
         # The process is compared too: a fork by ctypes runs no fork handlers.

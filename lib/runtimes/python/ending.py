@@ -43,15 +43,11 @@ class Unraisable:
 
 
 def prepare():
-    """To be called before there is a main module for the code."""
     global leave, unraisable_type
     import ctypes
     # With the lock of the interpreter held, so that no thread goes on.
     leave = ctypes.pythonapi.exit
     unraisable_type = find_unraisable_type()
-    # What is there now is garbage to nobody, and need not be looked through.
-    collect()
-    freeze()
 
 
 def remember():
@@ -61,6 +57,9 @@ def remember():
     last_before = list(sys.modules)[-1]
     # What code may put its objects into.
     shared = [(vars(module), dict(vars(module))) for module in (sys, builtins)]
+    # It is garbage to nobody, and need not be looked through.
+    collect()
+    freeze()
 
 
 def find_unraisable_type():

@@ -45,7 +45,7 @@ PRELOAD_S = 60
 
 def standby(path):
     """In a ready box: wait for the call and become its payload."""
-    take(load(path), lambda: os._exit(127))
+    take(lambda: os._exit(127), *load(path))
 
 
 def zygote(path, *modules):
@@ -53,7 +53,7 @@ def zygote(path, *modules):
     if modules:
         # Before there is a __main__ whose folder is the workspace.
         preload(path, modules)
-    library = load(path)
+    ahead = load(path)
     interpreter = ctypes.pythonapi
     # With its lock held: no thread of it may run.
     serve = ctypes.PyDLL(path).gbx_zygote_serve
@@ -68,7 +68,7 @@ def zygote(path, *modules):
     after_fork()
     if modules:
         preloading.renew()
-    take(library, await_end_of_box)
+    take(await_end_of_box, *ahead)
 
 
 def await_end_of_box():
@@ -90,42 +90,63 @@ def preload(path, modules):
         os._exit(1)
 
 
+class Take(ctypes.Structure):
+    _fields_ = [("blob", ctypes.c_uint64), ("size", ctypes.c_uint64)]
+
+
 def load(path):
+    """Do what can be done before there is a call; return what take() needs.
+
+    Each page that is written to after a fork is copied, and each that is read
+    is mapped anew. So not even a class is left to be made there.
+    """
     known = set(sys.modules)
     for name in LOADED_BEFORE:
         __import__(name)
     ending.prepare()
     cells.prepare()
     forget(known)
-    ending.remember()
-    library = ctypes.CDLL(path)
-    library.gbx_take.restype = ctypes.c_long
-    return library
-
-
-def take(library, give_up):
-    class Take(ctypes.Structure):
-        _fields_ = [("blob", ctypes.c_uint64), ("size", ctypes.c_uint64)]
-
+    function = ctypes.CDLL(path).gbx_take
+    function.restype = ctypes.c_long
     taken = Take()
-    if library.gbx_take(ctypes.byref(taken)) < 0:
+    started = [name + b"=" + value for name, value in os.environb.items()]
+    ending.remember()
+    # What the code makes is garbage one day, and hangs on its main module.
+    cells.renew_main()
+    return function, ctypes.byref(taken), taken, started
+
+
+def take(give_up, function, reference, taken, started):
+    if function(reference) < 0:
         give_up()
     if taken.size == 0:
         os._exit(127)
-    take_environment(ctypes.string_at(taken.blob, taken.size))
+    blob = ctypes.string_at(taken.blob, taken.size)
+    take_environment(blob, started)
     if hasattr(sys, "orig_argv"):
         del sys.orig_argv[-OWN_WORDS:]
 
 
-def take_environment(blob):
-    """Replace the environment by the one in an exec blob (src/common/wire.h)."""
+def take_environment(blob, started):
+    """Replace the environment by the one in an exec blob (src/common/wire.h).
+
+    Most of it is what the interpreter was started with.
+    """
     argument_count = int.from_bytes(blob[4:8], sys.byteorder)
     # The folder, the arguments, the variables, and nothing behind the last NUL.
-    variables = blob[12:].split(b"\0")[1 + argument_count:-1]
-    wanted = dict(variable.partition(b"=")[::2] for variable in variables)
-    for name in set(os.environb) - set(wanted):
+    wanted = blob[12:].split(b"\0")[1 + argument_count:-1]
+    if wanted == started:
+        return
+    gone = [name_of(variable) for variable in started if variable not in wanted]
+    for variable in wanted:
+        name = name_of(variable)
+        if name in gone:
+            gone.remove(name)
+        if variable not in started:
+            os.environb[name] = variable[len(name) + 1:]
+    for name in gone:
         del os.environb[name]
-    # Most are what the interpreter was started with.
-    for name, value in wanted.items():
-        if os.environb.get(name) != value:
-            os.environb[name] = value
+
+
+def name_of(variable):
+    return variable.partition(b"=")[0]
