@@ -120,8 +120,9 @@ int cgroup_leaf_add(struct cgroup_leaf* leaf, int fd) {
 }
 
 int cgroup_leaf_open(struct cgroup_leaf* leaf, enum gbx_leaf_fd which,
-                     int dir_fd, const char* file, struct gbx_err* err) {
-  int fd = cgroup_leaf_add(leaf, cgroup_open_in(dir_fd, file, O_RDONLY, err));
+                     int dir_fd, const char* file, int flags,
+                     struct gbx_err* err) {
+  int fd = cgroup_leaf_add(leaf, cgroup_open_in(dir_fd, file, flags, err));
   if (fd >= 0) leaf->has |= 1u << which;
   return fd;
 }
@@ -166,6 +167,17 @@ int cgroup_remove_leaf(const struct cgroup* cgroup, uint32_t number) {
     if (rmdir(path) < 0 && errno != ENOENT) result = -errno;
   }
   return result;
+}
+
+int cgroup_open_residue(const struct cgroup* cgroup, uint32_t number) {
+  return cgroup->version->open_residue == NULL
+             ? -ENOSYS
+             : cgroup->version->open_residue(cgroup, number);
+}
+
+bool cgroup_renew_leaf(const struct cgroup* cgroup,
+                       const struct cgroup_leaf* leaf, int residue_fd) {
+  return cgroup->version->renew(leaf, residue_fd);
 }
 
 void cgroup_remove_all(const struct cgroup* cgroup) {

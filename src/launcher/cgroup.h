@@ -55,6 +55,16 @@ int cgroup_set_limits(const struct cgroup* cgroup, uint32_t number,
 /* Returns 0, or -EBUSY as long as processes are in it. */
 int cgroup_remove_leaf(const struct cgroup* cgroup, uint32_t number);
 
+/* The descriptor of what tells how much memory a leaf pays for; negative where
+ * a leaf can have one box only. */
+int cgroup_open_residue(const struct cgroup* cgroup, uint32_t number);
+
+/* Sets back what a leaf has counted whose box is gone. False if it is not as
+ * good as a new one: somebody is in it, it ran out of memory, or what the box
+ * left in memory counts towards it. */
+bool cgroup_renew_leaf(const struct cgroup* cgroup,
+                       const struct cgroup_leaf* leaf, int residue_fd);
+
 /* Removes all leaves of this keeper; the boxes must be gone. */
 void cgroup_remove_all(const struct cgroup* cgroup);
 

@@ -168,21 +168,23 @@ static int open_fds(const struct cgroup* cgroup, uint32_t number,
       cgroup_open_leaf(cgroup, CGROUP_CPUACCT, number, err);
   if (usage_fd < 0) return usage_fd;
   int control = cgroup_leaf_open(leaf, GBX_LEAF_OOM_COUNT, memory_fd,
-                                 "memory.oom_control", err);
+                                 "memory.oom_control", O_RDONLY, err);
   if (control < 0) return control;
   int result = open_oom_event(memory_fd, control, err);
   if (result < 0) return result;
   leaf->has |= 1u << GBX_LEAF_OOM_EVENT;
   (void)cgroup_leaf_add(leaf, result);
+  /* Also for writing, which sets them back. */
   result = cgroup_leaf_open(leaf, GBX_LEAF_MAX_USAGE, memory_fd,
-                            "memory.max_usage_in_bytes", err);
+                            "memory.max_usage_in_bytes", O_RDWR, err);
   if (result < 0) return result;
   result = cgroup_leaf_open(leaf, GBX_LEAF_CPU_USAGE, usage_fd, "cpuacct.usage",
-                            err);
+                            O_RDWR, err);
   if (result < 0) return result;
   cleanup_fd int pids_fd = cgroup_open_leaf(cgroup, CGROUP_PIDS, number, err);
   if (pids_fd < 0) return pids_fd;
-  result = cgroup_leaf_open(leaf, GBX_LEAF_PIDS, pids_fd, "pids.current", err);
+  result = cgroup_leaf_open(leaf, GBX_LEAF_PIDS, pids_fd, "pids.current",
+                            O_RDONLY, err);
   if (result < 0) return result;
   /* Not cgroup.procs: for a process the kernel takes a lock that every fork,
    * exec and exit of the machine needs, and waits for an RCU grace period. A
@@ -198,5 +200,61 @@ static int open_fds(const struct cgroup* cgroup, uint32_t number,
   return 0;
 }
 
-const struct cgroup_version cgroup_v1 = {
-    .find = find, .set_limits = set_limits, .open_fds = open_fds};
+/* ---- Leaves that are used again ----------------------------------------- */
+
+/* What may be left in memory that a leaf pays for: what each processor holds in
+ * reserve for it, and what the kernel frees a little later. The next box can
+ * have as much less; anything more of it is the kernel's to take back. */
+#define RESIDUE_MAX ((uint64_t)2 << 20)
+
+static int open_residue(const struct cgroup* cgroup, uint32_t number) {
+  struct gbx_err ignored = {0};
+  cleanup_fd int dir_fd =
+      cgroup_open_leaf(cgroup, CGROUP_MEMORY, number, &ignored);
+  return dir_fd < 0 ? dir_fd
+                    : cgroup_open_in(dir_fd, "memory.usage_in_bytes", O_RDONLY,
+                                     &ignored);
+}
+
+/* No number is larger than the `most` that may be there. */
+static bool is_at_most(int fd, uint64_t most) {
+  char text[32];
+  ssize_t size = RETRY(pread(fd, text, sizeof text - 1, 0));
+  if (size <= 0) return false;
+  text[size] = '\0';
+  return strtoull(text, NULL, 10) <= most;
+}
+
+static bool had_oom(int control_fd, int event_fd) {
+  char text[256];
+  uint64_t count;
+  ssize_t size = RETRY(pread(control_fd, text, sizeof text - 1, 0));
+  if (size <= 0) return true;
+  text[size] = '\0';
+  return strstr(text, "under_oom 0\n") == NULL ||
+         strstr(text, "oom_kill 0\n") == NULL ||
+         read(event_fd, &count, sizeof count) >= 0;
+}
+
+static bool set_back(int fd) {
+  return RETRY(pwrite(fd, "0", 1, 0)) == 1;
+}
+
+static bool renew(const struct cgroup_leaf* leaf, int residue_fd) {
+  /* In the order of their enum, in which v1 lacks one. */
+  const int* fd = leaf->fds.fd;
+  return is_at_most(fd[GBX_LEAF_PIDS - 1], 0) &&
+         !had_oom(fd[GBX_LEAF_OOM_COUNT], fd[GBX_LEAF_OOM_EVENT]) &&
+         is_at_most(residue_fd, RESIDUE_MAX) &&
+         set_back(fd[GBX_LEAF_MAX_USAGE]) && set_back(fd[GBX_LEAF_CPU_USAGE]);
+}
+
+_Static_assert(GBX_LEAF_MAX_USAGE == 2 && GBX_LEAF_CPU_USAGE == 3 &&
+                   GBX_LEAF_MAX_PIDS == 4 && GBX_LEAF_PIDS == 5,
+               "renew() counts on it");
+
+const struct cgroup_version cgroup_v1 = {.find = find,
+                                         .set_limits = set_limits,
+                                         .open_fds = open_fds,
+                                         .open_residue = open_residue,
+                                         .renew = renew};

@@ -335,20 +335,21 @@ static int open_fds(const struct cgroup* cgroup, uint32_t number,
                     struct cgroup_leaf* leaf, struct gbx_err* err) {
   cleanup_fd int dir_fd = cgroup_open_leaf(cgroup, 0, number, err);
   if (dir_fd < 0) return dir_fd;
-  int result =
-      cgroup_leaf_open(leaf, GBX_LEAF_OOM_COUNT, dir_fd, "memory.events", err);
+  int result = cgroup_leaf_open(leaf, GBX_LEAF_OOM_COUNT, dir_fd,
+                                "memory.events", O_RDONLY, err);
   /* Since 5.19; without it init's own count stands. */
   if (result >= 0 && faccessat(dir_fd, "memory.peak", F_OK, 0) == 0)
-    result =
-        cgroup_leaf_open(leaf, GBX_LEAF_MAX_USAGE, dir_fd, "memory.peak", err);
+    result = cgroup_leaf_open(leaf, GBX_LEAF_MAX_USAGE, dir_fd, "memory.peak",
+                              O_RDONLY, err);
   if (result >= 0)
-    result =
-        cgroup_leaf_open(leaf, GBX_LEAF_CPU_USAGE, dir_fd, "cpu.stat", err);
+    result = cgroup_leaf_open(leaf, GBX_LEAF_CPU_USAGE, dir_fd, "cpu.stat",
+                              O_RDONLY, err);
   if (result >= 0 && faccessat(dir_fd, "pids.peak", F_OK, 0) == 0)
-    result =
-        cgroup_leaf_open(leaf, GBX_LEAF_MAX_PIDS, dir_fd, "pids.peak", err);
+    result = cgroup_leaf_open(leaf, GBX_LEAF_MAX_PIDS, dir_fd, "pids.peak",
+                              O_RDONLY, err);
   if (result >= 0)
-    result = cgroup_leaf_open(leaf, GBX_LEAF_PIDS, dir_fd, "pids.current", err);
+    result = cgroup_leaf_open(leaf, GBX_LEAF_PIDS, dir_fd, "pids.current",
+                              O_RDONLY, err);
   if (result < 0) return result;
   /* The launcher of a plain user may make a process in there, which is the
    * quicker way. That of root is nobody on the host, so its boxes join by what

@@ -15,6 +15,9 @@ struct cgroup_version {
    * caller. */
   int (*open_fds)(const struct cgroup* cgroup, uint32_t number,
                   struct cgroup_leaf* leaf, struct gbx_err* err);
+  /* NULL where a leaf cannot be used again. */
+  int (*open_residue)(const struct cgroup* cgroup, uint32_t number);
+  bool (*renew)(const struct cgroup_leaf* leaf, int residue_fd);
 };
 
 extern const struct cgroup_version cgroup_v1, cgroup_v2;
@@ -39,6 +42,7 @@ int cgroup_leaf_add(struct cgroup_leaf* leaf, int fd);
 /* Opens and appends what `which` names; to be called in the order of that
  * enum. Returns the descriptor or a negative errno. */
 int cgroup_leaf_open(struct cgroup_leaf* leaf, enum gbx_leaf_fd which,
-                     int dir_fd, const char* file, struct gbx_err* err);
+                     int dir_fd, const char* file, int flags,
+                     struct gbx_err* err);
 
 #endif  // SRC_LAUNCHER_CGROUP_VERSION_H_

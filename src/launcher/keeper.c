@@ -45,6 +45,7 @@
 #include "launcher/caps.h"
 #include "launcher/cgroup.h"
 #include "launcher/launcher.h"
+#include "launcher/leaves.h"
 #include "launcher/tree.h"
 
 /* Box ids of the rooted mode begin here: above every range that useradd, LDAP
@@ -252,10 +253,10 @@ static void answer_leaf(struct keeper* keeper,
   struct cgroup_leaf leaf = {0};
   struct gbx_msg_leaf_made made = {0};
   if (request->head.type == GBX_M_LEAF_MAKE)
-    (void)cgroup_make_leaf(&keeper->cgroup, request->head.id, &request->limits,
-                           &leaf, &made.err); /* the answer carries it */
+    (void)leaves_make(&keeper->cgroup, request->head.id, &request->limits,
+                      &leaf, &made.err); /* the answer carries it */
   else
-    (void)cgroup_set_limits(&keeper->cgroup, request->head.id, &request->limits,
+    (void)leaves_set_limits(&keeper->cgroup, request->head.id, &request->limits,
                             &made.err); /* the same */
   made.has = leaf.has;
   made.is_folder = leaf.is_folder;
@@ -263,7 +264,7 @@ static void answer_leaf(struct keeper* keeper,
   /* A launcher that is gone shows as the end of its socket. */
   (void)gbx_msg_send(keeper->launcher_fd, &made.head, leaf.fds.fd,
                      leaf.fds.count);
-  gbx_fds_close(&leaf.fds);
+  leaves_sent(request->head.id, &leaf);
 }
 
 /* Returns false when the launcher is gone. */
@@ -278,9 +279,7 @@ static bool serve_launcher(struct keeper* keeper) {
            message.head.type == GBX_M_LEAF_SET)
     answer_leaf(keeper, &message.leaf);
   else if (message.head.type == GBX_M_LEAF_DROP)
-    /* Its box was reaped, so nothing is in it; what fails all the same goes
-     * when the keeper ends. */
-    (void)cgroup_remove_leaf(&keeper->cgroup, message.head.id);
+    leaves_drop(&keeper->cgroup, message.head.id);
   return true;
 }
 
@@ -291,7 +290,10 @@ static void serve(struct keeper* keeper) {
         {.fd = keeper->launcher_fd, .events = POLLIN},
         {.fd = keeper->launcher_pidfd, .events = POLLIN},
     };
-    if (RETRY(poll(polled, 3, -1)) < 0) return;
+    int timeout = leaves_are_many() ? LEAVES_IDLE_MS : -1;
+    int count = (int)RETRY(poll(polled, 3, timeout));
+    if (count < 0) return;
+    if (count == 0) leaves_trim(&keeper->cgroup);
     if (polled[2].revents != 0) return;
     if (polled[1].revents != 0 && !serve_launcher(keeper)) return;
     if (polled[0].revents != 0 && !serve_engine(keeper)) return;
