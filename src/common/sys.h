@@ -82,6 +82,21 @@ static inline int sys_mount_setattr(int dir_fd, const char* path,
                       sizeof *attr);
 }
 
+static inline int sys_fsopen(const char* type) {
+  return (int)syscall(SYS_fsopen, type, 1 /* FSOPEN_CLOEXEC */);
+}
+
+/* Makes what was opened and configured. */
+static inline int sys_fsconfig_create(int fs_fd) {
+  const unsigned create = 6; /* FSCONFIG_CMD_CREATE */
+  return (int)syscall(SYS_fsconfig, fs_fd, create, NULL, NULL, 0);
+}
+
+/* A detached mount of it, with MOUNT_ATTR_ flags. */
+static inline int sys_fsmount(int fs_fd, unsigned attributes) {
+  return (int)syscall(SYS_fsmount, fs_fd, 1 /* FSMOUNT_CLOEXEC */, attributes);
+}
+
 static inline int sys_pivot_root(const char* new_root, const char* put_old) {
   return (int)syscall(SYS_pivot_root, new_root, put_old);
 }

@@ -101,6 +101,9 @@ static int own_mounts(const struct box_spec* spec, struct gbx_err* err) {
     tty_fd = pty_take_tty(err);
     if (tty_fd < 0) return tty_fd;
   }
+  /* Here, where the launcher's is to be seen: a root has none. */
+  cleanup_fd int proc_fd = mount_open_proc(err);
+  if (proc_fd < 0) return proc_fd;
   /* Copies of the prepared root: what a box does to its mounts stays there. */
   if (setns(spec->root->ns_fd, CLONE_NEWNS) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "setns", "prepared root");
@@ -125,13 +128,9 @@ static int own_mounts(const struct box_spec* spec, struct gbx_err* err) {
   result = put_covered(spec, covered, err);
   if (result < 0) return result;
 
-  if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) <
-      0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "mount proc", "/proc of a box");
-  /* The launcher's procfs shows every box: it goes before any code comes. */
-  if (umount2(ROOT_HIDDEN_PROC, MNT_DETACH) < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "umount2", ROOT_HIDDEN_PROC);
-  return mount_mask_proc(ROOT_HIDDEN_PROC, err);
+  if (sys_move_mount(proc_fd, AT_FDCWD, "/proc") < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "move_mount", "/proc of a box");
+  return mount_mask_proc(ROOT_EMPTY_DIR, err);
 }
 
 static int make_box(const struct box_spec* spec, struct gbx_err* err) {

@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "common/fd.h"
 #include "common/layout.h"
 
 static int mount_tmpfs_with(const char* path, unsigned mode,
@@ -49,6 +50,17 @@ int mount_clone_tree(const char* path, struct gbx_err* err) {
       AT_FDCWD, path,
       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
   if (fd < 0) return gbx_fail(err, GBX_E_SETUP, errno, "open_tree", "%s", path);
+  return fd;
+}
+
+int mount_open_proc(struct gbx_err* err) {
+  cleanup_fd int fs_fd = sys_fsopen("proc");
+  if (fs_fd < 0 || sys_fsconfig_create(fs_fd) < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "fsopen", "proc of a box");
+  int fd = sys_fsmount(
+      fs_fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+  if (fd < 0)
+    return gbx_fail(err, GBX_E_SETUP, errno, "fsmount", "proc of a box");
   return fd;
 }
 

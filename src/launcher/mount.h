@@ -24,6 +24,11 @@ int mount_add_flags(const char* path, uint64_t flags, bool recursive,
  * Never follows a symlink at the end of the path. Returns the descriptor. */
 int mount_clone_tree(const char* path, struct gbx_err* err);
 
+/* A detached procfs of this process' pid namespace. The kernel wants to see one
+ * that hides nothing, mounted in the mount namespace that this process is in.
+ * Returns the descriptor. */
+int mount_open_proc(struct gbx_err* err);
+
 /* Hides /proc of a box: own files over what tells of the host, read-only over
  * what could change it. `empty_dir` is an empty folder to hide folders with. */
 int mount_mask_proc(const char* empty_dir, struct gbx_err* err);

@@ -130,17 +130,17 @@ int mounts_attach(int tree_fd, const struct root_image* image,
                   struct gbx_err* err) {
   /* A detached tree cannot be taken apart: it lies here for the moment. The
    * folder is empty, and no code runs yet that could look into it. */
-  if (sys_move_mount(tree_fd, AT_FDCWD, ROOT_HIDDEN_PROC) < 0)
+  if (sys_move_mount(tree_fd, AT_FDCWD, ROOT_EMPTY_DIR) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "move_mount", "mounts");
   int result = 0, index = 0;
   for (const char* target = image->mounts;
        result == 0 && target != NULL && *target != '\0';
        target += strlen(target) + 1, index++) {
     char from[64];
-    (void)snprintf(from, sizeof from, ROOT_HIDDEN_PROC "/%d", index);
+    (void)snprintf(from, sizeof from, ROOT_EMPTY_DIR "/%d", index);
     result = attach_one(from, target, err);
   }
-  if (umount2(ROOT_HIDDEN_PROC, MNT_DETACH) < 0 && result == 0)
+  if (umount2(ROOT_EMPTY_DIR, MNT_DETACH) < 0 && result == 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "umount2", "mounts");
   return result;
 }

@@ -36,13 +36,12 @@ struct plan {
   size_t map_size;
   struct entry* entries;
   size_t count;
-  int proc_fd;                       /* tree of the launcher's own /proc */
   int device_fd[GBX_LAYOUT_DEVICES]; /* trees of the host's device nodes */
 };
 
 static const char* const standard_dirs[] = {
-    "/dev", "/dev/shm", "/etc", "/home",      "/home/user",    "/proc",
-    "/run", "/tmp",     "/var", "/workspace", ROOT_HIDDEN_PROC};
+    "/dev", "/dev/shm", "/etc", "/home",      "/home/user",  "/proc",
+    "/run", "/tmp",     "/var", "/workspace", ROOT_EMPTY_DIR};
 
 /* A string of `size` bytes with its NUL at `offset` of the map. */
 static const char* map_string(const struct plan* plan, size_t offset,
@@ -128,8 +127,6 @@ static int read_plan(int entries_fd, struct plan* plan,
  * from now on only these trees stand for them. */
 static int open_trees(struct plan* plan, root_open_tree open_tree,
                       struct gbx_err* err) {
-  plan->proc_fd = mount_clone_tree("/proc", err);
-  if (plan->proc_fd < 0) return plan->proc_fd;
   for (size_t i = 0; i < GBX_LAYOUT_DEVICES; i++) {
     plan->device_fd[i] = mount_clone_tree(gbx_layout_devices[i], err);
     if (plan->device_fd[i] < 0) return plan->device_fd[i];
@@ -144,7 +141,6 @@ static int open_trees(struct plan* plan, root_open_tree open_tree,
 }
 
 static void close_plan(struct plan* plan) {
-  fd_close(&plan->proc_fd);
   for (size_t i = 0; i < GBX_LAYOUT_DEVICES; i++)
     fd_close(&plan->device_fd[i]);
   for (size_t i = 0; i < plan->count; i++)
@@ -309,12 +305,8 @@ static int build(const struct plan* plan, struct gbx_err* err) {
     result = make_entry(&plan->entries[i], err);
     if (result < 0) return result;
   }
-  /* Mounting a procfs needs a fully visible one in the same mount namespace:
-   * this one, which each box unmounts once it has its own. */
-  result = root_attach(plan->proc_fd, ROOT_HIDDEN_PROC, err);
-  if (result < 0) return result;
-  /* The device nodes and /proc are slaves of the host's mounts: what the host
-   * did below those would happen here. */
+  /* The device nodes are slaves of the host's mounts: what the host did below
+   * those would happen here. */
   if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "mount private", "new root");
   /* Last: the tmpfs belongs to the box's uid, so only the mount flag keeps the
@@ -397,7 +389,7 @@ static int list_targets(const struct plan* plan,
 
 int root_prepare(int entries_fd, root_open_tree open_tree,
                  struct root_image* ret_image, struct gbx_err* err) {
-  struct plan plan = {.proc_fd = -1, .device_fd = {-1, -1, -1, -1, -1}};
+  struct plan plan = {.device_fd = {-1, -1, -1, -1, -1}};
   *ret_image = (struct root_image){.ns_fd = -1};
   for (int i = 0; i < GBX_STANDBYS; i++)
     ret_image->standby_fd[i] = -1;

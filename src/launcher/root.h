@@ -7,9 +7,8 @@
 #include "common/error.h"
 #include "common/wire.h"
 
-/* Where a prepared root keeps the procfs that lets a box mount its own; empty
- * once the box has unmounted it. */
-#define ROOT_HIDDEN_PROC "/.proc"
+/* An empty folder of a prepared root: what folders of /proc are hidden with. */
+#define ROOT_EMPTY_DIR "/.proc"
 
 /* Gets the read-only tree of a host path: from the keeper or by itself.
  * Returns the descriptor. */

@@ -43,15 +43,13 @@ bool zygote_is_possible(const struct zygote* zygote,
          zygote->failures < FAILURES_MAX;
 }
 
-/* A copy of the root, without the procfs that shows every box. It gets none of
- * its own: that would be the launcher's. */
+/* A copy of the root. It gets no procfs: that would be the launcher's, which
+ * shows every box. */
 static int enter_root(const struct root_image* root, struct gbx_err* err) {
   if (setns(root->ns_fd, CLONE_NEWNS) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "setns", "prepared root");
   if (unshare(CLONE_NEWNS | CLONE_NEWCGROUP) < 0)
     return gbx_fail(err, GBX_E_SETUP, errno, "unshare", "mount namespace");
-  if (umount2(ROOT_HIDDEN_PROC, MNT_DETACH) < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "umount2", ROOT_HIDDEN_PROC);
   /* Modules look for a place for what they cache. Payloads have their own. */
   for (size_t i = 0; i < GBX_LAYOUT_SCRATCH; i++) {
     const struct gbx_layout_scratch* scratch = &gbx_layout_scratch[i];
