@@ -188,7 +188,7 @@ static struct box* any_box_to_bind(void) {
 /* To make a box takes processor time that calls could have, so while one runs
  * that waits, unless the run is long, or the next call would have to wait. */
 #define QUIET_MS         0
-#define QUIET_RUNNING_MS 50
+#define QUIET_RUNNING_MS 5
 
 int spare_work_quiet(void) {
   enum gbx_runtime runtime;
