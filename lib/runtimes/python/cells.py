@@ -5,20 +5,22 @@ import builtins
 import sys
 from _ast import Expr, Expression, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from _frozen_importlib import BuiltinImporter
-from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask
 from _thread import get_ident
 from os import getpid
 from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 
 import sources
 import streams
-from channel import CELL, DONE, SIGNALS, Channel, to_json
+from channel import CELL, DONE, Channel, to_json, unblock_signals
 from imports import after_import
 
 # The bits of `from __future__` statements in a code object's flags. They mean
 # the same when handed to compile().
 FUTURES = 0x1FE0000
 CO_COROUTINE = 0x80
+
+# The answer of most cells.
+NO_FAILURE = to_json({"exitCode": 0, "error": None})
 
 # What the driver's own work may need.
 RECURSION_LIMIT = 500
@@ -75,8 +77,13 @@ class Nowhere:
     def is_open(self):
         return True
 
+    def block_signals(self):
+        return None
+
     def send(self, kind, body):
         pass
+
+    send_blocked = hold = send
 
 
 def renew_main():
@@ -93,6 +100,8 @@ def rehearse():
     prepared.run({"code": "print(end='')\n0", "name": "<rehearsal>"})
     prepared.restore()
     prepared.channel = channel
+    prepared.must_restore = False
+    prepared.publisher = None
     prepared.count = 0
     sources.forget("<rehearsal>")
 
@@ -127,6 +136,7 @@ class Runner:
         self.channel = Channel()
         self.main_thread = get_ident()
         self.count = 0
+        self.must_restore = False
         self.futures = 0
         self.publisher = None
         self.awaiting = None
@@ -149,6 +159,7 @@ class Runner:
             (vars(main), dict(vars(main))),
             (sys.modules, {"__main__": main}),
         ]
+        self.marks = [None] * len(self.essentials)
 
     def mender(self, file):
         return lambda module: __import__(file).mend(module, self)
@@ -191,44 +202,50 @@ class Runner:
         """Run one cell and answer; return its exit code."""
         self.count += 1
         name = cell.get("name") or "<cell %d>" % self.count
-        if self.count > 1:
+        if self.must_restore:
             self.restore()
+        self.must_restore = True
         failure = attempt(self.execute, cell["code"], name)
         undrawn = attempt(self.display_figures)
         if failure is None:
             failure = undrawn
         # From here on no signal handler of the code may cut in: the cell would
         # get no answer, or two.
-        signals = pthread_sigmask(SIG_BLOCK, SIGNALS)
+        signals = self.channel.block_signals()
         exit_code = self.answer(failure, name)
-        late = attempt(pthread_sigmask, SIG_SETMASK, signals)
-        if late is not None:
-            self.handle_late(late)
+        if signals is not None:
+            late = attempt(unblock_signals, signals)
+            if late is not None:
+                self.handle_late(late)
         return exit_code
 
     def answer(self, failure, name, **more):
-        exit_code, description = 0, None
-        if failure is not None:
+        """Answer a cell; no signal handler of the code may cut in."""
+        exit_code, body = 0, NO_FAILURE
+        if failure is not None or more:
             exit_code, description = describe(failure, name)
+            body = to_json(dict(more, exitCode=exit_code, error=description))
         streams.flush()
-        self.channel.send(DONE, to_json(
-            dict(more, exitCode=exit_code, error=description)))
+        self.channel.send_blocked(DONE, body)
         return exit_code
 
     def restore(self):
         """Undo what the cell before took from everybody (KRN-14)."""
-        for namespace, values in self.essentials:
-            if values.keys() <= namespace.keys():
+        for index, (namespace, values) in enumerate(self.essentials):
+            if self.marks[index] and mark(namespace) == self.marks[index]:
                 continue
-            for name, value in values.items():
-                namespace.setdefault(name, value)
+            if not values.keys() <= namespace.keys():
+                for name, value in values.items():
+                    namespace.setdefault(name, value)
+            self.marks[index] = mark(namespace)
         for name, value in self.importing.items():
             if not isinstance(getattr(sys, name, None), type(value)):
                 setattr(sys, name, value)
         streams.restore()
         # Warnings are told apart by line number, and each cell has a line 1.
         vars(self.main).pop("__warningregistry__", None)
-        self.publisher = None
+        if self.publisher is not None:
+            self.publisher.count = 0
 
     def execute(self, code, name):
         source = sources.normalise(code)
@@ -240,7 +257,7 @@ class Runner:
             for code in codes:
                 value = guard(eval, code, vars(self.main))
         if value is not None:
-            self.get_publisher().display((value,), is_main=True)
+            self.get_publisher().display_main(value)
 
     def compile(self, source, name):
         """The cell in two code objects: statements, then the last value's.
@@ -334,8 +351,22 @@ def attempt(function, *arguments):
     return None
 
 
+def mark(namespace):
+    """What is another for a dict that has lost a name, but for rare accidents.
+
+    A look at each of the 150 names of builtins takes longer than a small cell.
+    """
+    try:
+        return len(namespace), next(reversed(namespace), None)
+    except TypeError:
+        # Python 3.7 has no way back through a dict.
+        return None
+
+
 def describe(failure, name):
     """What the answer says of an exception, which is shown on stderr."""
+    if failure is None:
+        return 0, None
     try:
         import failures
         return failures.report(failure, name)

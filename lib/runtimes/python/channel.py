@@ -2,7 +2,8 @@
 """Cells and answers: frames with a JSON body (docs/protocol.md)."""
 
 from _json import encode_basestring_ascii, make_scanner
-from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
+from _signal import (SIG_BLOCK, SIG_SETMASK, SIGINT, getsignal,
+                     pthread_sigmask, valid_signals)
 from _thread import allocate_lock
 from errno import EBADF, ECONNRESET, EINVAL, EISDIR
 from fcntl import F_DUPFD_CLOEXEC, fcntl
@@ -10,7 +11,10 @@ from os import close, getpid, read, register_at_fork, set_inheritable, write
 
 CELL, RESULT, DONE, COMMAND, INTERRUPT = 1, 2, 3, 4, 5
 HEADER_BYTES = 8
-READ_BYTES = 1 << 20
+# What takes no mapping of its own for each read.
+READ_BYTES = 1 << 15
+# Of a frame that waits for the next one. Less than a pipe takes at once.
+HELD_BYTES = 1 << 11
 
 # How a read fails when the code has closed or replaced the descriptor.
 GONE = (EBADF, ECONNRESET, EINVAL, EISDIR)
@@ -21,6 +25,10 @@ LOWEST_FD = 200
 
 # All that can be blocked.
 SIGNALS = frozenset(valid_signals())
+# How they are handled in an interpreter in which no code has run. SIGINT, which
+# the driver itself handles, apart.
+OTHERS = tuple(SIGNALS - {SIGINT})
+UNTOUCHED = list(map(getsignal, OTHERS))
 
 
 class ScannerSettings:
@@ -68,7 +76,11 @@ class Channel:
         # While the driver itself forks: its children go on with the channel.
         self.is_shared = False
         self.input = bytearray()
+        # A whole frame that goes together with the next.
+        self.held = b""
         self.lock = allocate_lock()
+        # The handler of SIGINT that raises nothing, if there is one.
+        self.idle_handler = None
         # A forked child must not hold the pipe open, let alone answer on it:
         # the engine would never see the end, or see two replies (KRN-10).
         register_at_fork(after_in_child=self.abandon)
@@ -89,6 +101,7 @@ class Channel:
         descriptors = [self.cell_fd, self.answer_fd] + self.others
         self.cell_fd = self.answer_fd = -1
         self.others = []
+        self.held = b""
         # In a child, another thread of the parent may seem to hold it.
         self.lock = allocate_lock()
         for fd in descriptors:
@@ -105,20 +118,15 @@ class Channel:
 
         The dict is empty where the frame has no body.
         """
-        header = self.take(HEADER_BYTES)
-        if header is None:
+        if not self.fill(HEADER_BYTES):
             return None
-        size = int.from_bytes(header[:4], "little")
-        if not self.fill(HEADER_BYTES + size):
+        end = HEADER_BYTES + int.from_bytes(self.input[:4], "little")
+        if not self.fill(end):
             return None
-        frame = self.take(HEADER_BYTES + size)
-        del self.input[:HEADER_BYTES + size]
-        body = str(frame[HEADER_BYTES:], "utf-8", "replace")
-        return (int.from_bytes(header[4:], "little"),
-                parse_json(body) if body else {})
-
-    def take(self, size):
-        return self.input[:size] if self.fill(size) else None
+        kind = int.from_bytes(self.input[4:HEADER_BYTES], "little")
+        body = str(self.input[HEADER_BYTES:end], "utf-8", "replace")
+        del self.input[:end]
+        return kind, parse_json(body) if body else {}
 
     def fill(self, size):
         """Read until size bytes are there; tell whether they are.
@@ -143,25 +151,66 @@ class Channel:
 
     def send(self, kind, body):
         """Send one frame; quietly nothing when the pipe is gone."""
-        data = body.encode("ascii")
-        frame = (len(data).to_bytes(4, "little") + kind.to_bytes(4, "little")
-                 + data)
-        # display() may be called by several threads, and a signal handler that
-        # raises in the middle would leave half a frame behind.
+        # A signal handler that raises in the middle would leave half a frame.
+        signals = self.block_signals()
+        try:
+            self.send_blocked(kind, body)
+        finally:
+            unblock_signals(signals)
+
+    def send_blocked(self, kind, body):
+        """Send where no signal handler of the code can cut in."""
+        frame = make_frame(kind, body)
+        # display() may be called by several threads.
         with self.lock:
-            old = pthread_sigmask(SIG_BLOCK, SIGNALS)
-            try:
-                self.write_all(memoryview(frame))
-            finally:
-                pthread_sigmask(SIG_SETMASK, old)
+            frame, self.held = self.held + frame, b""
+            self.write_all(frame)
+
+    def hold(self, kind, body):
+        """Send a frame together with the next: that wakes the engine once."""
+        if len(body) > HELD_BYTES:
+            self.send(kind, body)
+            return
+        frame = make_frame(kind, body)
+        with self.lock:
+            is_first = not self.held
+            if is_first:
+                self.held = frame
+        if not is_first:
+            self.send(kind, body)
+
+    def block_signals(self):
+        """Keep the code's signal handlers from cutting in.
+
+        Returns what unblock_signals() takes. Mostly the code has none, and to
+        look is a quarter of the work that blocking is.
+        """
+        if (getsignal(SIGINT) is self.idle_handler is not None
+                and list(map(getsignal, OTHERS)) == UNTOUCHED):
+            return None
+        return pthread_sigmask(SIG_BLOCK, SIGNALS)
 
     def write_all(self, data):
         while data and self.is_open():
             try:
-                data = data[write(self.answer_fd, data):]
+                count = write(self.answer_fd, data)
+                if count == len(data):
+                    return
+                data = memoryview(data)[count:]
             except OSError:
                 # Nobody listens. The code goes on; its exit code still counts.
                 self.abandon()
+
+
+def make_frame(kind, body):
+    data = body.encode("ascii")
+    return (len(data).to_bytes(4, "little") + kind.to_bytes(4, "little")
+            + data)
+
+
+def unblock_signals(signals):
+    if signals is not None:
+        pthread_sigmask(SIG_SETMASK, signals)
 
 
 def tuck_away(fd):

@@ -21,9 +21,10 @@ back to many times. It is made by two forks, whose middle process ends: the
 supervisor adopts it, and the code's os.wait() never meets it.
 
 SIGINT raises KeyboardInterrupt in a cell, as ever. Between cells it does
-nothing. One that is meant for a cell can come before the cell has begun: an
-INTERRUPT frame in the socket then tells. One that was meant for a cell can be
-on its way through the supervisor when the cell has ended: "sync" waits for it.
+nothing, but that one that is meant for a cell can come before the cell has
+begun: an INTERRUPT frame in the socket then tells. One that was meant for a cell
+can be on its way through the supervisor when the cell has ended: "sync" waits
+for it.
 """
 
 import streams
@@ -31,7 +32,8 @@ import sys
 from _signal import (SIG_BLOCK, SIG_SETMASK, SIGINT, SIGUSR1,
                      default_int_handler, getsignal, pthread_sigmask, signal,
                      sigwait)
-from channel import CELL, COMMAND, DONE, SIGNALS, tuck_away, to_json
+from channel import (CELL, COMMAND, DONE, SIGNALS, tuck_away, to_json,
+                     unblock_signals)
 from fcntl import ioctl
 from os import (_exit, close, fork, fstat, getpid, kill, pipe, read, setpgid,
                 waitpid, write)
@@ -55,10 +57,6 @@ def serve(runner, first):
     return kernel.serve()
 
 
-def ignore(number, frame):
-    """What SIGINT does between cells."""
-
-
 class Kernel:
     """The live interpreter, and what becomes of it."""
 
@@ -70,8 +68,11 @@ class Kernel:
         self.execute_cell = runner.execute
         runner.execute = self.execute
         self.answer_file = identify(self.channel.answer_fd)
+        # A SIGINT that came before the cell that it is for has begun.
+        self.is_early = False
+        self.idle_handler = self.channel.idle_handler = self.see_early
         if getsignal(SIGINT) is default_int_handler:
-            signal(SIGINT, ignore)
+            signal(SIGINT, self.idle_handler)
 
     # ---- The start ----------------------------------------------------------
 
@@ -140,29 +141,45 @@ class Kernel:
             elif kind == COMMAND:
                 self.obey(message)
             # An INTERRUPT was for a cell that has ended.
+            self.is_early = False
 
     def run(self, cell):
         try:
             self.exit_code = self.runner.run(cell)
         except KeyboardInterrupt as interrupt:
             # A second one, in the few instructions around a cell.
+            signals = self.channel.block_signals()
             self.exit_code = self.runner.answer(interrupt, cell.get("name"))
+            unblock_signals(signals)
         if identify(self.channel.answer_fd) != self.answer_file:
             # The code closed the pipe or put another file in its place. Nobody
             # will hear of any cell: the sooner that is known the better.
             _exit(CLOSED)
+        # Now, while nobody waits for it.
+        self.runner.restore()
+        self.runner.must_restore = False
 
     def execute(self, code, name):
         """Run a cell's code so that SIGINT interrupts it."""
         try:
-            if getsignal(SIGINT) is ignore:
+            if getsignal(SIGINT) is self.idle_handler:
                 signal(SIGINT, default_int_handler)
-            if self.is_interrupted():
+                # What came with the cell was read with it.
+                is_early = self.is_early or len(self.channel.input) > 0
+            else:
+                # The code's own handler does not say so.
+                is_early = self.is_interrupted()
+            if is_early:
                 raise KeyboardInterrupt
             self.execute_cell(code, name)
         finally:
             if getsignal(SIGINT) is default_int_handler:
-                signal(SIGINT, ignore)
+                signal(SIGINT, self.idle_handler)
+
+    def see_early(self, number, frame):
+        """What SIGINT does between cells."""
+        if self.is_interrupted():
+            self.is_early = True
 
     def is_interrupted(self):
         """Tell whether an INTERRUPT follows the cell; nothing else can."""

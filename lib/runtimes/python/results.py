@@ -40,6 +40,14 @@ class Publisher:
         self.channel = channel
         self.count = 0
 
+    def display_main(self, value):
+        """Show the value of the code's last expression."""
+        if type(value) in PLAIN:
+            self.publish({"text/plain": text_of(value),
+                          "isMainResult": "true"}, self.channel.hold)
+        else:
+            self.display((value,), is_main=True)
+
     def display(self, objects, include=None, exclude=None, raw=False,
                 is_main=False):
         for each in objects:
@@ -51,11 +59,12 @@ class Publisher:
                       if is_wanted(mime, include, exclude)}
             if is_main:
                 bundle["isMainResult"] = "true"
-            self.publish(bundle)
+            self.publish(bundle, self.channel.hold if is_main
+                         else self.channel.send)
             if figures.is_figure(each):
                 figures.close(each)
 
-    def publish(self, bundle):
+    def publish(self, bundle, send):
         if not self.channel.is_open():
             # A forked child has no channel (KRN-10); its text is not lost.
             print(bundle["text/plain"])
@@ -71,7 +80,7 @@ class Publisher:
             body = to_json({"text/plain": "[a result of %d bytes is too large: "
                                           "the limit is %d]"
                                           % (len(body), RESULT_BYTES)})
-        self.channel.send(RESULT, body)
+        send(RESULT, body)
 
 
 def is_wanted(mime, include, exclude):

@@ -61,7 +61,9 @@ def reopen(fd, closed):
 def flush():
     """Empty the buffers before DONE: the engine takes what is in the pipes."""
     for name in ("stdout", "stderr"):
-        for stream in (getattr(sys, name, None), originals[name]):
+        stream = getattr(sys, name, None)
+        original = originals[name]
+        for stream in (stream,) if stream is original else (stream, original):
             try:
                 stream.flush()
             except BaseException:
