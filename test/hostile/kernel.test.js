@@ -559,7 +559,6 @@ test('KRN sleeping copies that are killed are missed only by who goes back to th
   const kernel = await (await open(t)).kernel();
   await kernel.runCode('import os\nx = 41');
   const id = await kernel.checkpoint();
-  // Until they are gone: one that is only about to die is gone back to in vain.
   await kernel.runCode(`import time
 others = set(filter(str.isdigit, os.listdir('/proc'))) - {'1', str(os.getpid()), str(os.getppid())}
 for pid in others: os.kill(int(pid), 9)
@@ -570,6 +569,23 @@ while others & set(os.listdir('/proc')): time.sleep(0.01)`);
   // With none left, a crash is the end.
   await kernel.runCode('os._exit(1)');
   await assert.rejects(kernel.rollback(id));
+});
+
+test('KRN a sleeping copy that dies while it is gone back to costs no state', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  // It takes a while to let go of so much.
+  await kernel.runCode("import os\nx = 41\nheld = b'x' * (200 << 20)");
+  for (let round = 0; round < 5; round++) {
+    const id = await kernel.checkpoint();
+    await kernel.runCode(`
+others = set(filter(str.isdigit, os.listdir('/proc'))) - {'1', str(os.getpid()), str(os.getppid())}
+for pid in others: os.kill(int(pid), 9)`);
+    await assert.rejects(kernel.rollback(id), {
+      code: 'ERR_SANDBOX_CHECKPOINT',
+    });
+    const after = await kernel.runCode('x + 1');
+    assert.equal(after.results[0]?.text, '42', after.fault?.message);
+  }
 });
 
 // ---- Many, and forgotten ones ----------------------------------------------------

@@ -30,8 +30,8 @@ for it.
 import streams
 import sys
 from _signal import (SIG_BLOCK, SIG_SETMASK, SIGINT, SIGUSR1,
-                     default_int_handler, getsignal, pthread_sigmask, signal,
-                     sigwait)
+                     SIGUSR2, default_int_handler, getsignal, pthread_sigmask,
+                     signal, sigwait)
 from channel import (CELL, COMMAND, DONE, SIGNALS, tuck_away, to_json,
                      unblock_signals)
 from fcntl import ioctl
@@ -267,7 +267,8 @@ class Kernel:
             _exit(copy is None)
         restore()
         # Whatever else is sent to it is not for it to know.
-        sigwait({SIGUSR1})
+        while sigwait({SIGUSR1, SIGUSR2}) == SIGUSR2:
+            self.tell("awake %d" % getpid())
         self.settle()
         if self.runner.awaiting is not None:
             self.runner.awaiting.part_from_parent()

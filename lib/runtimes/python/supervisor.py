@@ -16,7 +16,8 @@ While an interpreter lives, that one reads the frames of the engine. When it has
 died this does, and answers each in its place until it is told to roll back.
 """
 
-from _signal import (SIGCHLD, SIGINT, SIGKILL, SIGTERM, SIGUSR1, sigwait)
+from _signal import (SIGCHLD, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2,
+                     sigwait)
 from channel import COMMAND, DONE, INTERRUPT, to_json
 from fcntl import ioctl
 from kernel import CLOSED, NO_SUCH, send_answer
@@ -68,11 +69,14 @@ class Supervisor:
         else:
             self.reap()
 
-    def read_requests(self):
+    def take_requests(self):
         count = waiting(self.request_fd)
-        # The code may have written there too. So much is no request of ours.
         if count > 0:
-            self.requests = (self.requests + read(self.request_fd, count))
+            self.requests += read(self.request_fd, count)
+
+    def read_requests(self):
+        self.take_requests()
+        # The code may have written there too: so much is no request of ours.
         while b"\n" in self.requests and self.lost is None:
             line, self.requests = self.requests.split(b"\n", 1)
             try:
@@ -94,8 +98,10 @@ class Supervisor:
         elif action == "drop":
             self.drop(id)
         elif action == "rollback" and self.live > 0:
-            if not is_child(self.copies.get(id, 0)):
+            if not self.is_awake(id):
                 write(self.reply_fd, b"0")
+                # What has died meanwhile is told of once.
+                self.reap()
                 return
             try_call(kill, self.live, SIGKILL)
             try_call(waitpid, self.live, 0)
@@ -116,6 +122,25 @@ class Supervisor:
         pid = self.copies.pop(id, 0)
         if is_child(pid):
             kill(pid, SIGKILL)
+
+    def is_awake(self, id):
+        """Have a copy say that it lives: one may have been killed, and not be
+        gone yet. What it is woken for is to come.
+        """
+        pid = self.copies.get(id, 0)
+        if not is_child(pid):
+            return False
+        kill(pid, SIGUSR2)
+        answer = b"\nawake %d\n" % pid
+        while answer not in self.requests:
+            # The interpreter waits, so nobody else asks for anything. SIGTERM:
+            # the engine will wait no longer, for a copy that was stopped.
+            if sigwait({SIGTERM, SIGUSR1, SIGCHLD}) == SIGTERM:
+                return False
+            self.take_requests()
+            if not is_child(pid):
+                return False
+        return True
 
     def wake(self, id):
         # It makes its own replacement, and says so.
