@@ -78,17 +78,19 @@ static void send_cell(struct gbx_run* run) {
   run->cell_start_ns = uv_hrtime();
   gbx__control_begin(&run->control);
   if (run->control.fd < 0) return; /* it died: its END reports the cell */
+  /* First: the interpreter wakes up while the rest is done. */
+  int result = gbx__control_send(&run->control, cell->options.type,
+                                 cell->options.body, &err);
+  gbx_moment(run->engine->moments, GBX_AT_CELL_SENT, run->id);
   gbx__run_set_deadline(run, cell->options.timeout_ms);
-  /* What was written since the last cell waits for the next one. */
-  if (cell->options.type == GBX_FRAME_CELL) gbx__run_poll_output(run, true);
-  if (gbx__control_send(&run->control, cell->options.type, cell->options.body,
-                        &err) < 0) {
+  if (result < 0) {
     run->failure = err;
     gbx__run_send_kill(run);
     return;
   }
+  /* What was written since the last cell waits for the next one. */
+  if (cell->options.type == GBX_FRAME_CELL) gbx__run_poll_output(run, true);
   gbx__run_poll_control(run);
-  gbx_moment(run->engine->moments, GBX_AT_CELL_SENT, run->id);
   if (run->control.out == NULL) gbx__cell_sent(run);
 }
 
@@ -135,16 +137,20 @@ static void compared_cell(struct gbx__work* work) {
     complete_or_ask(run);
 }
 
+static void stop_polls(struct gbx_run* run) {
+  gbx__run_poll_output(run, false);
+  if (run->control.poll != NULL) (void)uv_poll_stop(run->control.poll);
+  if (run->control.cell_poll != NULL &&
+      uv_is_active((uv_handle_t*)run->control.cell_poll))
+    (void)uv_poll_stop(run->control.cell_poll);
+}
+
 /* DONE came. The cell has what is in the pipes at this moment. */
 void gbx__cell_finish(struct gbx_run* run) {
   if (run->state == RUN_ENDED) return; /* gbx__run_conclude() reports it */
   gbx_moment(run->engine->moments, GBX_AT_CELL_DONE, run->id);
   /* Once killed, the timer holds the patience for the run's end. */
   if (!run->killed) (void)uv_timer_stop(run->timer);
-  gbx__run_poll_output(run, false);
-  if (run->control.poll != NULL) (void)uv_poll_stop(run->control.poll);
-  if (run->control.cell_poll != NULL)
-    (void)uv_poll_stop(run->control.cell_poll);
   bool is_cell = run->cells->options.type == GBX_FRAME_CELL;
   for (int i = 0; i < 2 && is_cell; i++) {
     int waiting = 0;
@@ -154,9 +160,10 @@ void gbx__cell_finish(struct gbx_run* run) {
   }
   run->cell_end_ns = uv_hrtime();
   gbx_moment(run->engine->moments, GBX_AT_CELL_DRAINED, run->id);
-  if (run->cells->options.track_files) {
+  if (run->cells->options.track_files)
     gbx__run_start_scan(run, true, compared_cell);
-    return;
-  }
-  complete_or_ask(run);
+  else
+    complete_or_ask(run);
+  /* Last: the caller wakes up meanwhile. Another cell may be active by now. */
+  if (!run->cell_active || run->done.data != NULL) stop_polls(run);
 }

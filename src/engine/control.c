@@ -15,6 +15,7 @@
 #define RESULT_BUDGET (256u << 20)
 #define RESULT_COUNT  1000
 #define READ_COST     1024
+#define AHEAD_BYTES   4096
 /* What a frame is given up with. */
 #define RESET_BYTE 0xff
 
@@ -28,12 +29,16 @@ static void put_little_endian(uint8_t* bytes, uint32_t value) {
     bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
+static size_t left_of(const struct gbx__control* control) {
+  return control->again_size - control->again_taken;
+}
+
 /* A frame is given up in the middle: the process that wrote it has died, and
  * another answers in its place (docs/protocol.md). Where in the frame that is
  * nobody knows, so it fills a header or ends a body: no JSON has that byte. */
 static void begin_reset(struct gbx__control* control, const uint8_t* rest,
                         size_t size) {
-  size_t left = control->again_size - control->again_taken;
+  size_t left = left_of(control);
   uint8_t* again = size > 0 ? malloc(size + left) : NULL;
   if (again != NULL) { /* without memory its answer is lost, and it times out */
     memcpy(again, rest, size);
@@ -41,7 +46,7 @@ static void begin_reset(struct gbx__control* control, const uint8_t* rest,
       memcpy(again + size, control->again + control->again_taken, left);
     free(control->again);
     control->again = again;
-    control->again_size = size + left;
+    control->again_size = control->again_room = size + left;
     control->again_taken = 0;
   }
   /* A DONE that is given up was none. */
@@ -51,9 +56,30 @@ static void begin_reset(struct gbx__control* control, const uint8_t* rest,
   control->resetting = true;
 }
 
+static bool has_room_ahead(struct gbx__control* control) {
+  if (control->again_room >= AHEAD_BYTES) return true;
+  uint8_t* grown = realloc(control->again, AHEAD_BYTES);
+  if (grown == NULL) return false; /* it goes without */
+  control->again = grown;
+  control->again_room = AHEAD_BYTES;
+  return true;
+}
+
+/* Small frames come several at a time, and each in two pieces. */
+static ssize_t read_ahead(struct gbx__control* control) {
+  control->again_size = control->again_taken = 0;
+  ssize_t count = RETRY(read(control->fd, control->again, AHEAD_BYTES));
+  if (count > 0) control->again_size = (size_t)count;
+  return count;
+}
+
 static ssize_t read_bytes(struct gbx__control* control, uint8_t* into,
                           size_t want) {
-  size_t left = control->again_size - control->again_taken;
+  if (left_of(control) == 0 && want < AHEAD_BYTES && has_room_ahead(control)) {
+    ssize_t count = read_ahead(control);
+    if (count <= 0) return count;
+  }
+  size_t left = left_of(control);
   if (left == 0) return RETRY(read(control->fd, into, want));
   if (want > left) want = left;
   memcpy(into, control->again + control->again_taken, want);
@@ -118,7 +144,8 @@ static void spend(size_t* share, size_t count) {
 
 enum gbx__control_event gbx__control_read(struct gbx__control* control,
                                           size_t* share) {
-  while (*share > 0) {
+  /* To the end of what was read: nobody would be told that it is there. */
+  while (*share > 0 || left_of(control) > 0) {
     uint8_t away[4096];
     uint8_t* into;
     size_t want;
@@ -214,6 +241,6 @@ void gbx__control_close(struct gbx__control* control) {
   control->out = NULL;
   free(control->again);
   control->again = NULL;
-  control->again_size = control->again_taken = 0;
+  control->again_size = control->again_taken = control->again_room = 0;
   gbx__control_next(control);
 }

@@ -370,8 +370,8 @@ struct gbx__control {
   bool dropped;          /* one went over them, or there was no memory */
   bool done_came;
   bool resetting; /* a frame was given up: its bytes end with a NUL */
-  uint8_t* again; /* read already, and not of the frame that was given up */
-  size_t again_size, again_taken;
+  uint8_t* again; /* read already, and not of the frame at hand */
+  size_t again_size, again_taken, again_room;
 };
 
 enum gbx__control_event {

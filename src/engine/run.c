@@ -156,6 +156,11 @@ long gbx_run_take_output(struct gbx_run* run, enum gbx_stream stream,
 
 static void on_control(uv_poll_t* poll, int status, int events);
 
+/* To start or stop one anew takes system calls. */
+static bool is_polled(const uv_poll_t* poll) {
+  return uv_is_active((const uv_handle_t*)poll) != 0;
+}
+
 static void on_cell_room(uv_poll_t* poll, int status, int events) {
   (void)status;
   (void)events;
@@ -167,7 +172,8 @@ static void on_cell_room(uv_poll_t* poll, int status, int events) {
 
 void gbx__run_poll_control(struct gbx_run* run) {
   if (run->control.poll == NULL) return;
-  (void)uv_poll_start(run->control.poll, UV_READABLE, on_control);
+  if (!is_polled(run->control.poll))
+    (void)uv_poll_start(run->control.poll, UV_READABLE, on_control);
   if (run->control.out != NULL)
     (void)uv_poll_start(run->control.cell_poll, UV_WRITABLE, on_cell_room);
 }
@@ -237,7 +243,9 @@ static void on_control(uv_poll_t* poll, int status, int events) {
 void gbx__run_poll_output(struct gbx_run* run, bool on) {
   for (int i = 0; i < 2; i++) {
     if (run->output[i].poll == NULL) continue;
-    if (on && gbx__run_is_awaited(run, i))
+    bool is_wanted = on && gbx__run_is_awaited(run, i);
+    if (is_wanted == is_polled(run->output[i].poll)) continue;
+    if (is_wanted)
       (void)uv_poll_start(run->output[i].poll, UV_READABLE, on_output);
     else
       (void)uv_poll_stop(run->output[i].poll);
