@@ -78,18 +78,19 @@ static bool has_fine_ctime(int dir_fd) {
 
 #define LONGEST_WAIT_NS (20 * INT64_C(1000000)) /* two of the longest ticks */
 
-bool gbx__index_is_settled(const struct gbx__workspace* workspace,
-                           const struct gbx__index* index) {
+bool gbx__index_is_old(const struct gbx__index* index) {
   int64_t newest_ns = index->walk.newest_ns;
   int64_t now_ns = tick_clock_ns();
   /* Later than our clock by more than a tick: another machine's clock. */
-  return newest_ns < now_ns || newest_ns > now_ns + LONGEST_WAIT_NS ||
-         has_fine_ctime(workspace->fd);
+  return newest_ns < now_ns || newest_ns > now_ns + LONGEST_WAIT_NS;
 }
 
-void gbx__index_settle(const struct gbx__workspace* workspace,
-                       const struct gbx__index* index) {
-  if (gbx__index_is_settled(workspace, index)) return;
+bool gbx__index_is_settled(const struct gbx__workspace* workspace,
+                           const struct gbx__index* index) {
+  return gbx__index_is_old(index) || has_fine_ctime(workspace->fd);
+}
+
+void gbx__index_age(const struct gbx__index* index) {
   int64_t start_ns = tick_clock_ns();
   for (int64_t now_ns = start_ns;
        now_ns <= index->walk.newest_ns && now_ns < start_ns + LONGEST_WAIT_NS;
@@ -97,6 +98,11 @@ void gbx__index_settle(const struct gbx__workspace* workspace,
     struct timespec pause = {.tv_nsec = 500 * 1000};
     (void)nanosleep(&pause, NULL); /* cut short: the loop goes on */
   }
+}
+
+void gbx__index_settle(const struct gbx__workspace* workspace,
+                       const struct gbx__index* index) {
+  if (!gbx__index_is_settled(workspace, index)) gbx__index_age(index);
 }
 
 /* ---- Comparing ----------------------------------------------------------- */

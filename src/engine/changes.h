@@ -54,7 +54,11 @@ bool gbx__index_same_file(const struct gbx__walk_node* a,
  * at once. */
 void gbx__index_settle(const struct gbx__workspace* workspace,
                        const struct gbx__index* index);
+/* The same where nothing may be tried in the workspace: it always waits. */
+void gbx__index_age(const struct gbx__index* index);
 /* Whether that would return at once. */
+bool gbx__index_is_old(const struct gbx__index* index);
+/* Whether gbx__index_settle would. */
 bool gbx__index_is_settled(const struct gbx__workspace* workspace,
                            const struct gbx__index* index);
 

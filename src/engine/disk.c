@@ -11,6 +11,12 @@
  *           still grow by, and every 2 s anyway, since others free while a box
  *           fills
  *
+ * Where the only box is of a kernel that has opened no file of the workspace
+ * since it began, it can neither write nor have mapped one without an event of
+ * the tracker's watches. Then a count that saw all, and no event since it
+ * began, say that there is nothing to look at; the timer rests, and the next
+ * event starts it again.
+ *
  * When the last box has ended, one more glance follows, so that no growth goes
  * unnoticed because every call is short; the next run waits for it, mostly no
  * time at all. No timer exists while no box runs.
@@ -37,6 +43,7 @@
 #define MAX_COUNTS      2  /* of the pool's threads; the others serve files */
 #define LOOKS_PER_COUNT 10 /* a count takes a tenth of the time at most */
 #define BYTES_PER_MIB   (1u << 20)
+#define NO_STIRS        UINT64_MAX
 
 static struct gbx_session* session_of(struct gbx__work* work) {
   return (struct gbx_session*)((char*)work -
@@ -173,6 +180,56 @@ static enum gbx__fullness judge(struct gbx__disk* disk) {
                                                          : DISK_HIDDEN;
 }
 
+/* ---- Rest ---------------------------------------------------------------- */
+
+/* What the tracker was told, if that is all that happens in the workspace, and
+ * if it is still there. */
+static uint64_t count_stirs(const struct gbx_session* session) {
+  const struct gbx_run* run = session->tracking;
+  if (run == NULL || !run->kernel || run->state != RUN_RUNNING ||
+      run->scanning || session->disk.boxes != 1 ||
+      !gbx__tracker_is_still(session->tracker))
+    return NO_STIRS;
+  return gbx__tracker_stirs(session->tracker);
+}
+
+static void on_tick(uv_timer_t* timer);
+
+static void end_rest(struct gbx_session* session) {
+  struct gbx__disk* disk = &session->disk;
+  if (disk->rest == NULL) return;
+  gbx__poll_close(&disk->rest);
+  if (disk->timer != NULL)
+    (void)uv_timer_start(disk->timer, on_tick, GLANCE_MS, GLANCE_MS);
+}
+
+static void on_event(uv_poll_t* poll, int status, int events) {
+  (void)status;
+  (void)events;
+  struct gbx_session* session = poll->data;
+  end_rest(session);
+  if (session->disk.timer != NULL) on_tick(session->disk.timer);
+}
+
+static void rest_if_still(struct gbx_session* session) {
+  struct gbx__disk* disk = &session->disk;
+  if (disk->rest != NULL || disk->timer == NULL || disk->looking ||
+      disk->full != DISK_OK || disk->seen_stirs == NO_STIRS ||
+      count_stirs(session) != disk->seen_stirs)
+    return;
+  int fd = gbx__tracker_fd(session->tracker);
+  disk->rest = gbx__poll_new(session->engine, fd, session);
+  if (disk->rest == NULL) return; /* the timer goes on */
+  (void)uv_poll_start(disk->rest, UV_READABLE, on_event);
+  (void)uv_timer_stop(disk->timer);
+}
+
+void gbx__disk_stirs(struct gbx_session* session) {
+  end_rest(session);
+}
+
+/* ---- What comes of a look ------------------------------------------------ */
+
 static void glanced(struct gbx__work* work);
 
 /* What waited for the look that is over. */
@@ -187,6 +244,7 @@ static void go_on(struct gbx_session* session) {
   } else if (has_held || disk->full != DISK_OK) {
     gbx__runs_advance(session->engine);
   }
+  rest_if_still(session);
 }
 
 static void counted(struct gbx__work* work) {
@@ -200,6 +258,7 @@ static void counted(struct gbx__work* work) {
     return;
   }
   enum gbx__fullness fullness = judge(disk);
+  disk->seen_stirs = fullness == DISK_OK ? disk->counting_stirs : NO_STIRS;
   uint64_t lost_bytes = gbx__space_fall(&disk->mark, &disk->now);
   if (fullness == DISK_FULL ||
       (fullness == DISK_HIDDEN &&
@@ -210,13 +269,19 @@ static void counted(struct gbx__work* work) {
   go_on(session);
 }
 
-static bool wants_count(struct gbx__disk* disk) {
+static bool wants_count(struct gbx_session* session) {
+  struct gbx__disk* disk = &session->disk;
   uint64_t left_bytes = left_of(disk, disk->grown_bytes + disk->nameless_bytes);
   disk->suspicious = gbx__space_fall(&disk->mark, &disk->now) > left_bytes / 2;
+  disk->counting_stirs = NO_STIRS;
   if (disk->suspicious && disk->boxes == 0) return true;
   uint64_t pause_ns =
       disk->count_took_ns * (disk->suspicious ? 1 : LOOKS_PER_COUNT);
-  if (!disk->suspicious && pause_ns < COUNT_EVERY_NS) pause_ns = COUNT_EVERY_NS;
+  disk->counting_stirs = count_stirs(session);
+  bool may_rest = disk->counting_stirs != disk->seen_stirs &&
+                  disk->counting_stirs != NO_STIRS;
+  if (!disk->suspicious && !may_rest && pause_ns < COUNT_EVERY_NS)
+    pause_ns = COUNT_EVERY_NS;
   return uv_hrtime() - disk->counted_ns >= pause_ns;
 }
 
@@ -226,7 +291,7 @@ static void glanced(struct gbx__work* work) {
   struct gbx__disk* disk = &session->disk;
   if (session->closing || engine->closing) {
     gbx__session_settle(session);
-  } else if (disk->full == DISK_OK && wants_count(disk) &&
+  } else if (disk->full == DISK_OK && wants_count(session) &&
              (engine->counts < MAX_COUNTS || disk->boxes == 0)) {
     engine->counts++;
     if (disk->suspicious) list_boxes(session);
@@ -256,6 +321,8 @@ int gbx__disk_box_starts(struct gbx_session* session, struct gbx_err* err) {
       return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "disk watch");
     (void)uv_timer_start(disk->timer, on_tick, GLANCE_MS, GLANCE_MS);
   }
+  end_rest(session);
+  disk->seen_stirs = NO_STIRS;
   disk->boxes++;
   return 0;
 }
@@ -264,6 +331,7 @@ void gbx__disk_box_ended(struct gbx_session* session) {
   struct gbx__disk* disk = &session->disk;
   if (disk->limit_bytes == 0 || --disk->boxes > 0) return;
   gbx__timer_close(&disk->timer);
+  end_rest(session);
   disk->nameless_bytes = 0; /* they went with the boxes */
   disk->last_look_due = true;
 }

@@ -184,6 +184,12 @@ struct gbx__disk {
   uint32_t boxes;          /* that run */
   enum gbx__fullness full;
   uv_timer_t* timer; /* exists while boxes run */
+  /* Instead of the timer, while nothing happens: of the tracker's descriptor.
+   */
+  uv_poll_t* rest;
+  /* What the tracker had been told when a count began that saw all, and when
+   * the one at work did; NO_STIRS: nothing that says so. */
+  uint64_t seen_stirs, counting_stirs;
 
   struct gbx__work work;
   bool looking;           /* a worker has `work` */
@@ -208,6 +214,8 @@ int gbx__disk_box_starts(struct gbx_session* session, struct gbx_err* err);
 void gbx__disk_box_ended(struct gbx_session* session);
 /* A run was reported: nobody waits for what is left to look at. */
 void gbx__disk_run_ended(struct gbx_session* session);
+/* Something has happened in the workspace, or its tracker goes to a worker. */
+void gbx__disk_stirs(struct gbx_session* session);
 /* Whether the next run may start. If not, the workspace is being counted: the
  * runs that wait then fail, or gbx__runs_advance is called. */
 bool gbx__disk_admits(struct gbx_session* session);
@@ -472,6 +480,7 @@ struct gbx_run {
   struct gbx__index* before; /* without the tracker */
   bool scanned;              /* there is something to compare with */
   bool tracks;               /* it has the session's tracker */
+  bool is_new_kernel;        /* the scan is the one before its box begins */
   bool compares_alone;
   struct gbx_changed_file* files;
   size_t file_count;

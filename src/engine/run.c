@@ -87,6 +87,7 @@ void gbx__run_free(struct gbx_run* run) {
   gbx__bytes_free(&run->cell);
   gbx__bytes_free(&run->done);
   gbx__run_drop_scan(run);
+  gbx__run_leave_tracker(run);
   free(run->files);
   while (run->cells != NULL) {
     struct gbx__cell* cell = run->cells;
@@ -686,7 +687,7 @@ void gbx__runs_advance(struct gbx_engine* engine) {
     engine->starting++;
     run->state = RUN_SCANNING;
     gbx__run_disturb_changes(run);
-    if (run->track_files && !run->kernel)
+    if (run->track_files)
       gbx__run_start_scan(run, false, scanned_run);
     else
       send_or_fail(run);

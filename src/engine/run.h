@@ -79,6 +79,8 @@ struct gbx_run* gbx__run_end_scan(struct gbx__work* work);
 /* Whether there is something to compare with; forgets it. */
 bool gbx__run_was_scanned(const struct gbx_run* run);
 void gbx__run_drop_scan(struct gbx_run* run);
+/* The tracker is for others again, if the run has it. */
+void gbx__run_leave_tracker(struct gbx_run* run);
 /* A run is about to have a box: others are no longer alone. */
 void gbx__run_disturb_changes(struct gbx_run* run);
 /* Its box may live on, although the run is over. */

@@ -3,7 +3,11 @@
 /* What a call changed in the workspace: by a tracker, which the session keeps,
  * or by two walks of its own. There is one tracker and its list is of one
  * moment, so it serves a call that begins while no other box lives; and its
- * shorter way one that ends so as well. */
+ * shorter way one that ends so as well.
+ *
+ * A kernel that is started while no other box lives has it for its life, since
+ * most cells leave the workspace alone, and the tracker knows without a look.
+ */
 
 #include <stdlib.h>
 
@@ -36,15 +40,18 @@ static bool is_alone(const struct gbx_run* run) {
   return true;
 }
 
-/* A first call is not worth it, and a box that goes on living when its call is
- * over may write to what it has mapped without a word. Where a folder above the
- * workspace is mounted a file of it can be given a name outside, and be written
- * to by that. */
+static bool is_tracking(const struct gbx_run* run) {
+  return run->session != NULL && run->session->tracking == run;
+}
+
+/* A first call is not worth it. Where a folder above the workspace is mounted a
+ * file of it can be given a name outside, and be written to by that. */
 static bool take_tracker(struct gbx_run* run) {
   struct gbx_session* session = run->session;
-  if (run->kernel || session->tracking != NULL || session->doubtful ||
+  if (session->tracking != NULL || session->doubtful ||
       session->mounts.count > 0 ||
-      atomic_load(&session->file_count) < GBX__TRACKER_LEAST_FILES ||
+      (!run->kernel &&
+       atomic_load(&session->file_count) < GBX__TRACKER_LEAST_FILES) ||
       !is_alone(run))
     return false;
   if (session->tracker == NULL)
@@ -54,6 +61,13 @@ static bool take_tracker(struct gbx_run* run) {
   session->tracking = run;
   session->tracking_alone = true;
   return true;
+}
+
+void gbx__run_leave_tracker(struct gbx_run* run) {
+  if (!is_tracking(run)) return;
+  if (run->kernel) gbx__tracker_attend(run->session->tracker, false);
+  run->session->tracking = NULL;
+  run->tracks = false;
 }
 
 void gbx__run_disturb_changes(struct gbx_run* run) {
@@ -75,19 +89,27 @@ void gbx__run_doubt_changes(struct gbx_run* run) {
 
 /* ---- Looking ------------------------------------------------------------- */
 
-static bool is_tracking(const struct gbx_run* run) {
-  return run->session != NULL && run->session->tracking == run;
-}
-
 static void track(struct gbx_run* run, struct gbx_err* err) {
   struct gbx_session* session = run->session;
+  /* A kernel's box goes on while the names are looked at: it is walked. */
   if (run->comparing)
     (void)gbx__tracker_end(session->tracker, &session->workspace,
-                           run->compares_alone, &run->files, &run->file_count,
-                           err);
+                           run->compares_alone && !run->kernel, &run->files,
+                           &run->file_count, err);
   else
     run->scanned =
         gbx__tracker_begin(session->tracker, &session->workspace, err) == 0;
+}
+
+/* The same without a look, if nothing was touched. */
+static bool track_at_once(struct gbx_run* run) {
+  struct gbx_session* session = run->session;
+  if (!run->kernel || run->is_new_kernel ||
+      !(run->comparing ? gbx__tracker_is_still(session->tracker)
+                       : gbx__tracker_can_begin(session->tracker)))
+    return false;
+  if (!run->comparing) run->scanned = true;
+  return true;
 }
 
 static void walk(struct gbx_run* run, struct gbx_err* err) {
@@ -112,6 +134,8 @@ static void scan(struct gbx__work* work) {
   /* A workspace that cannot be read has no changed files; the code may have
    * made it so, and its result is still due. */
   struct gbx_err err = {0};
+  if (run->tracks && run->is_new_kernel)
+    gbx__tracker_attend(run->session->tracker, true);
   if (run->tracks)
     track(run, &err);
   else
@@ -126,7 +150,7 @@ static void scan(struct gbx__work* work) {
 
 static bool is_quick(const struct gbx_run* run) {
   const struct gbx_session* session = run->session;
-  return !run->tracks && !run->kernel && !session->doubtful &&
+  return !run->kernel && !session->doubtful &&
          atomic_load(&session->file_count) < FEW_FILES && is_alone(run) &&
          gbx__is_local(session->workspace.fd);
 }
@@ -157,10 +181,11 @@ static bool walk_at_once(struct gbx_run* run) {
 
 void gbx__run_start_scan(struct gbx_run* run, bool compare,
                          void (*done)(struct gbx__work*)) {
+  run->is_new_kernel = run->kernel && run->state == RUN_SCANNING;
   if (!compare) {
     gbx__run_drop_scan(run);
     run->files_truncated = false;
-    run->tracks = take_tracker(run);
+    if (!run->kernel || run->is_new_kernel) run->tracks = take_tracker(run);
   }
   run->compares_alone = run->session->tracking_alone;
   run->scan.work = scan;
@@ -168,17 +193,22 @@ void gbx__run_start_scan(struct gbx_run* run, bool compare,
   run->comparing = compare;
   run->scanning = true;
   run->session->pending_work++;
-  if (is_quick(run) && walk_at_once(run))
+  bool is_done =
+      run->tracks ? track_at_once(run)
+                  : run->is_new_kernel || (is_quick(run) && walk_at_once(run));
+  if (is_done) {
     done(&run->scan);
-  else
-    gbx__work_start(run->engine, &run->scan);
+    return;
+  }
+  if (run->tracks) gbx__disk_stirs(run->session);
+  gbx__work_start(run->engine, &run->scan);
 }
 
 struct gbx_run* gbx__run_end_scan(struct gbx__work* work) {
   struct gbx_run* run = run_of_scan(work);
   run->scanning = false;
   run->session->pending_work--;
-  if (run->comparing) gbx__run_drop_scan(run);
+  if (run->comparing || run->is_new_kernel) gbx__run_drop_scan(run);
   return run;
 }
 
@@ -187,8 +217,8 @@ bool gbx__run_was_scanned(const struct gbx_run* run) {
 }
 
 void gbx__run_drop_scan(struct gbx_run* run) {
-  if (is_tracking(run)) run->session->tracking = NULL;
-  run->tracks = run->scanned = false;
+  if (!run->kernel) gbx__run_leave_tracker(run);
+  run->scanned = false;
   gbx__index_free(run->before);
   run->before = NULL;
 }

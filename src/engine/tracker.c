@@ -17,7 +17,9 @@
  *     second name of a file that we know, written to through it;
  *   - the kernel lost events, or there are too many;
  *   - a box lives that is not the call's: a mapping is written to without any
- *     event, and said to have been only when the file is closed at last. */
+ *     event, and said to have been only when the file is closed at last;
+ *   - a box lives on between calls, and a file was opened since it began: the
+ *     same. */
 
 #include "engine/tracker.h"
 
@@ -48,6 +50,8 @@ static const uint32_t itself = IN_DELETE_SELF | IN_MOVE_SELF;
 #define MOST_EVENTS       (64u << 10)
 #define MOST_READS        1024
 #define FOLDERS_PER_DRAIN 256
+/* On the engine's thread, which has more to do. */
+#define MOST_QUICK_READS 4
 /* Walks in a row that found what cannot be watched: the next will as well. */
 #define MOST_VAIN_WALKS 3
 
@@ -90,7 +94,10 @@ struct gbx__tracker {
   struct sight* sights;
   uint32_t sight_count;
   uint32_t walked_nodes, walked_name_bytes; /* as large as it was then */
-  bool unsure;                              /* only a walk can tell */
+  uint64_t stirs;
+  bool unsure;   /* only a walk can tell */
+  bool attended; /* a box lives on between calls */
+  bool opened;   /* and may have mapped a file */
   bool is_local; /* the filesystem tells what happens in it */
   int vain_walks;
   unsigned walks;
@@ -216,27 +223,39 @@ static bool is_noise(const struct inotify_event* event) {
 
 static void take_event(struct gbx__tracker* tracker,
                        const struct inotify_event* event) {
-  if ((event->mask & IN_Q_OVERFLOW) != 0)
-    tracker->unsure = true;
-  else if (!is_noise(event) && !keep_event(tracker, event))
-    tracker->unsure = true;
+  bool has_lost = (event->mask & IN_Q_OVERFLOW) != 0;
+  if (!has_lost && is_noise(event)) return;
+  tracker->stirs++;
+  if (has_lost || (event->mask & IN_OPEN) != 0)
+    tracker->opened = tracker->attended;
+  if (has_lost || !keep_event(tracker, event)) tracker->unsure = true;
 }
 
-/* Takes what the kernel has. */
+enum { DRAINED, GOES_ON, FAILED };
+
+/* Takes some of what the kernel has. */
+static int drain_some(struct gbx__tracker* tracker, char* buffer, size_t room) {
+  ssize_t size = RETRY(read(tracker->fd, buffer, room));
+  if (size <= 0) return size < 0 && errno == EAGAIN ? DRAINED : FAILED;
+  for (ssize_t at = 0; at < size;) {
+    const struct inotify_event* event = (const void*)(buffer + at);
+    at += (ssize_t)sizeof *event + event->len;
+    take_event(tracker, event);
+  }
+  return GOES_ON;
+}
+
+/* Takes all of it. */
 static void drain(struct gbx__tracker* tracker) {
   alignas(8) char buffer[32 * 1024];
   if (tracker->fd < 0) return;
-  for (int reads = 0; reads < MOST_READS; reads++) {
-    ssize_t size = RETRY(read(tracker->fd, buffer, sizeof buffer));
-    if (size < 0 && errno == EAGAIN) return;
-    if (size <= 0) break;
-    for (ssize_t at = 0; at < size;) {
-      const struct inotify_event* event = (const void*)(buffer + at);
-      at += (ssize_t)sizeof *event + event->len;
-      take_event(tracker, event);
-    }
-  }
+  int state = GOES_ON;
+  for (int reads = 0; state == GOES_ON && reads < MOST_READS; reads++)
+    state = drain_some(tracker, buffer, sizeof buffer);
+  if (state == DRAINED) return;
+  /* There is no end of it. */
   tracker->unsure = true;
+  tracker->opened = tracker->attended;
 }
 
 static void forget_events(struct gbx__tracker* tracker) {
@@ -334,6 +353,41 @@ static int walk(struct gbx__tracker* tracker,
   if (!gbx__tracker_is_useful(tracker)) give_up(tracker);
   *ret_index = index;
   return 0;
+}
+
+/* ---- A box that lives on ------------------------------------------------- */
+
+void gbx__tracker_attend(struct gbx__tracker* tracker, bool lives_on) {
+  tracker->attended = tracker->opened = false;
+  if (!lives_on) return;
+  drain(tracker); /* what was opened before is of others */
+  tracker->attended = true;
+}
+
+bool gbx__tracker_can_begin(struct gbx__tracker* tracker) {
+  return gbx__tracker_is_still(tracker) && gbx__index_is_old(tracker->index);
+}
+
+bool gbx__tracker_is_still(struct gbx__tracker* tracker) {
+  alignas(8) char buffer[4 * 1024];
+  if (tracker->fd < 0 || tracker->index == NULL || tracker->unsure ||
+      tracker->opened)
+    return false;
+  int state = GOES_ON;
+  for (int reads = 0; state == GOES_ON && tracker->event_count == 0 &&
+                      reads < MOST_QUICK_READS;
+       reads++)
+    state = drain_some(tracker, buffer, sizeof buffer);
+  return state == DRAINED && tracker->event_count == 0 && !tracker->unsure &&
+         !tracker->opened;
+}
+
+uint64_t gbx__tracker_stirs(const struct gbx__tracker* tracker) {
+  return tracker->stirs;
+}
+
+int gbx__tracker_fd(const struct gbx__tracker* tracker) {
+  return tracker->fd;
 }
 
 /* ---- What the events tell ------------------------------------------------ */
@@ -472,8 +526,8 @@ int gbx__tracker_begin(struct gbx__tracker* tracker,
                        const struct gbx__workspace* workspace,
                        struct gbx_err* err) {
   drain(tracker);
-  if (tracker->index != NULL && tracker->fd >= 0 && find_names(tracker) &&
-      look_again(tracker, workspace->fd)) {
+  if (tracker->index != NULL && tracker->fd >= 0 && !tracker->opened &&
+      find_names(tracker) && look_again(tracker, workspace->fd)) {
     accept_sights(tracker);
   } else {
     gbx__index_free(tracker->index);
@@ -481,7 +535,11 @@ int gbx__tracker_begin(struct gbx__tracker* tracker,
     int result = walk(tracker, workspace, &tracker->index, err);
     if (result < 0) return result;
   }
-  gbx__index_settle(workspace, tracker->index);
+  /* What the other tries in the workspace would be told as the box's. */
+  if (tracker->attended && !tracker->opened)
+    gbx__index_age(tracker->index);
+  else
+    gbx__index_settle(workspace, tracker->index);
   return 0;
 }
 
@@ -574,7 +632,7 @@ int gbx__tracker_end(struct gbx__tracker* tracker,
                      struct gbx_changed_file** ret_files, size_t* ret_count,
                      struct gbx_err* err) {
   drain(tracker);
-  if (!alone || tracker->fd < 0 || !find_names(tracker) ||
+  if (!alone || tracker->fd < 0 || tracker->opened || !find_names(tracker) ||
       !look_again(tracker, workspace->fd))
     return compare_all(tracker, workspace, ret_files, ret_count, err);
   int result = tell_changes(tracker, ret_files, ret_count, err);

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine/changes.h"
 
@@ -48,6 +49,30 @@ int gbx__tracker_end(struct gbx__tracker* tracker,
                      const struct gbx__workspace* workspace, bool alone,
                      struct gbx_changed_file** ret_files, size_t* ret_count,
                      struct gbx_err* err);
+
+/* ---- For a box that lives on between calls ------------------------------- */
+
+/* Before such a box begins, and while no other lives: from now on it counts
+ * what is opened. A mapping is written to without an event; but who has opened
+ * nothing has mapped nothing, and whatever else changes a workspace is told at
+ * once. False: it has ended. */
+void gbx__tracker_attend(struct gbx__tracker* tracker, bool lives_on);
+
+/* Whether the workspace is as it was when it was last looked at, by begin or
+ * end: without a look at it, so this blocks for nobody. Else it may or may not
+ * be. */
+bool gbx__tracker_is_still(struct gbx__tracker* tracker);
+
+/* Whether it is, and begin would have nothing to wait for either. */
+bool gbx__tracker_can_begin(struct gbx__tracker* tracker);
+
+/* Grows by each time that something was told. For comparison with an earlier
+ * one; the kernel may have more to tell. */
+uint64_t gbx__tracker_stirs(const struct gbx__tracker* tracker);
+
+/* Readable when the kernel has something to tell; -1: there are no watches.
+ * Borrowed, until the next begin or end. */
+int gbx__tracker_fd(const struct gbx__tracker* tracker);
 
 /* Whether it may ever be quicker than a walk in this workspace. If not, what is
  * left to do is to free it. */

@@ -422,6 +422,157 @@ static void test_anything(void) {
   EXPECT(quick_ends > (unsigned)count * 25 / 5);
 }
 
+/* ---- A box that lives on between calls ----------------------------------- */
+
+/* What it has mapped; NULL: nothing. */
+static char* kept_bytes;
+static int kept_fd;
+
+static void keep_mapping(const char* path) {
+  int fd = openat(ws.fd, path, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return;
+  char* bytes = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (bytes == MAP_FAILED || kept_bytes != NULL) {
+    if (bytes != MAP_FAILED) MUST(munmap(bytes, 1) == 0);
+    MUST(close(fd) == 0);
+    return;
+  }
+  kept_bytes = bytes;
+  kept_fd = fd;
+}
+
+static void write_kept(void) {
+  struct stat st;
+  if (kept_bytes == NULL) return;
+  MUST(fstat(kept_fd, &st) == 0);
+  if (st.st_size > 0) *kept_bytes = (char)('0' + below(10));
+}
+
+static void drop_mapping(void) {
+  if (kept_bytes == NULL) return;
+  MUST(munmap(kept_bytes, 1) == 0 && close(kept_fd) == 0);
+  kept_bytes = NULL;
+}
+
+/* Nothing is opened by most of it. */
+static void do_by_name(void) {
+  const struct timespec times[] = {{.tv_sec = below(3)}, {.tv_sec = below(3)}};
+  char path[PATH_MAX];
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d/%s", ws.fd, place());
+  switch (below(7)) {
+    case 0:
+      do_to_names(below(6));
+      break;
+    case 1:
+      do_to_folders(below(5));
+      break;
+    case 2:
+      (void)!truncate(path, below(3));
+      break;
+    case 3:
+      (void)!utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW);
+      break;
+    case 4:
+      (void)!chmod(path, 0600 + below(2));
+      break;
+    case 5:
+      (void)!setxattr(path, "user.y", "y", 1, 0);
+      break;
+    default:
+      break;
+  }
+}
+
+static unsigned still_ends;
+
+/* Whether a call of it is told what two walks tell. */
+static bool is_right_call(bool opens) {
+  struct gbx__index* before;
+  if (!gbx__tracker_can_begin(tracker)) begin();
+  MUST(gbx__index_scan(&ws, &before, NULL) == 0);
+  for (unsigned i = below(3); i > 0; i--)
+    do_by_name();
+  if (opens && below(3) == 0) do_something();
+  if (opens && below(3) == 0) keep_mapping(place());
+  if (below(4) == 0) write_kept(); /* the first one is what is seen of it */
+  bool right = true;
+  if (gbx__tracker_is_still(tracker)) {
+    struct gbx__index* after;
+    struct gbx_changed_file* files;
+    size_t count = 0;
+    MUST(gbx__index_scan(&ws, &after, NULL) == 0);
+    MUST(gbx__index_diff(before, after, &files, &count, NULL) == 0);
+    if (count > 0) print_files("still, but", files, count);
+    right = count == 0;
+    free(files);
+    gbx__index_free(after);
+    still_ends++;
+  } else {
+    right = ends_like(before, false);
+  }
+  gbx__index_free(before);
+  return right;
+}
+
+static bool is_right_life(uint64_t seed) {
+  random_state = seed;
+  begin_round();
+  put(ws.fd, "a", "a");
+  MUST(mkdirat(ws.fd, "d", 0755) == 0);
+  put(ws.fd, "d/a", "a");
+  keep_mapping("a"); /* by a box before: gone with it */
+  drop_mapping();
+  gbx__tracker_attend(tracker, true);
+  begin();
+  bool opens = below(2) == 0;
+  bool right = true;
+  for (int call = 0; call < 15 && right; call++) {
+    right = is_right_call(opens);
+    if (!right)
+      printf("# seed %llu, call %d\n", (unsigned long long)seed, call);
+    /* Its threads go on. */
+    if (below(3) == 0) do_by_name();
+    if (below(4) == 0) write_kept();
+  }
+  drop_mapping();
+  gbx__tracker_attend(tracker, false);
+  end_round();
+  return right;
+}
+
+static void test_living(void) {
+  const char* rounds = getenv("GLOVEBOX_TRACKER_ROUNDS");
+  int count = rounds == NULL ? 150 : atoi(rounds);
+  bool right = true;
+  still_ends = 0;
+  for (int seed = 1; seed <= count && right; seed++)
+    right = is_right_life((uint64_t)seed);
+  EXPECT(right);
+  printf("# %u of %d without a look\n", still_ends, count * 15);
+  EXPECT(still_ends > (unsigned)count * 15 / 10);
+}
+
+static void test_opened(void) {
+  fill();
+  gbx__tracker_attend(tracker, true);
+  begin();
+  uint64_t stirs = gbx__tracker_stirs(tracker);
+  EXPECT(gbx__tracker_is_still(tracker));
+  int fd = openat(ws.fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  MUST(fd >= 0 && close(fd) == 0);
+  EXPECT(gbx__tracker_is_still(tracker));
+  EXPECT(gbx__tracker_stirs(tracker) == stirs);
+  fd = openat(ws.fd, "d/a", O_RDONLY | O_CLOEXEC);
+  MUST(fd >= 0 && close(fd) == 0);
+  EXPECT(!gbx__tracker_is_still(tracker));
+  EXPECT(gbx__tracker_stirs(tracker) > stirs);
+  begin(); /* a look mends nothing: it may be mapped */
+  EXPECT(!gbx__tracker_is_still(tracker));
+  gbx__tracker_attend(tracker, false);
+  EXPECT(!walks_for(nothing));
+  end_round();
+}
+
 int main(void) {
   scratch_open();
   run_test("P22 what is done to files in known folders takes no walk",
@@ -433,6 +584,10 @@ int main(void) {
   run_test("a tracker takes no more than its share", test_budget);
   run_test("P22 whatever is done, a tracker tells what two walks tell",
            test_anything);
+  run_test("P22 a box that has opened a file is looked after by walks",
+           test_opened);
+  run_test("P22 a box that lives on: still is, where two walks tell nothing",
+           test_living);
   scratch_close();
   return done();
 }

@@ -105,6 +105,43 @@ m = mmap.mmap(f.fileno(), 1)`);
   assert.deepEqual(names(await sandbox.run(['cat', 'f/1'])), []);
 });
 
+test('P22 cells are told what they changed, also without opening a file', async (t) => {
+  const sandbox = await open(t);
+  await sandbox.writeFile('a', 'a');
+  await sandbox.writeFile('d/b', 'b');
+  const kernel = await sandbox.kernel();
+  const told = async (code) => {
+    const { files, stderr } = await kernel.runCode(code);
+    assert.equal(stderr, '', code);
+    return files.map(({ path: name, change }) => `${change} ${name}`);
+  };
+  assert.deepEqual(await told('import os'), []);
+  for (const [code, changes] of [
+    ["os.rename('a', 'c')", ['created c']],
+    ['1', []],
+    ["os.truncate('c', 5)", ['modified c']],
+    ["os.chmod('c', 0o600)", ['modified c']],
+    ["os.utime('d/b', (1, 1))", ['modified d/b']],
+    ["os.mkdir('e'); os.link('c', 'e/c')", ['modified c', 'created e/c']],
+    ['1', []],
+    ["os.truncate('e/c', 6)", ['modified c', 'modified e/c']],
+    ["os.unlink('c'); os.unlink('e/c')", []],
+    ["os.rename('d', 'g')", ['created g/b']],
+    ['1', []],
+    ["open('g/b', 'w').close(); os.listdir('.')", ['modified g/b']],
+    ['1', []],
+    ["open('new', 'w').close()", ['created new']],
+    ["os.remove('new')", []],
+    ['1', []],
+  ]) {
+    assert.deepEqual((await told(code)).sort(), changes.sort(), code);
+  }
+  // Nor of what others did meanwhile.
+  await sandbox.writeFile('host', 'host');
+  assert.deepEqual(await told('1'), []);
+  await kernel.close();
+});
+
 test('P22 a call that is stopped is told what it wrote through a mapping', async (t) => {
   const sandbox = await openWatched(t);
   const result = await sandbox.runCode(

@@ -9,6 +9,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const {
+  eventually,
   open,
   outside,
   packagedPython,
@@ -16,6 +17,7 @@ const {
   test,
   timeScale,
 } = require('../helpers/harness.js');
+const { awaitQuiet } = require('../helpers/wake-ups.js');
 
 const bash = { language: 'bash' };
 const diskMb = soak ? 1024 : 16;
@@ -303,6 +305,61 @@ os._exit(0)`,
     outside(['chmod', '-R', 'u+rwx', folder]);
   });
 }
+
+// Code that goes on in a thread when it is told to, between two cells.
+const inThread = (code) => `import os, threading, time
+attack = ${JSON.stringify(code)}
+def wait():
+    while not os.path.exists('/tmp/go'): time.sleep(0.02)
+    exec(attack, globals())
+threading.Thread(target=wait, daemon=True).start()`;
+
+async function assertDies(kernel, title) {
+  await kernel.runCode("open('/tmp/go', 'w').close()");
+  await eventually(
+    async () => {
+      try {
+        await kernel.runCode('');
+        return false;
+      } catch (error) {
+        assert.match(error.message, /diskMb 16/, title);
+        return true;
+      }
+    },
+    `${title}: the kernel lives on`,
+    15_000,
+  );
+}
+
+for (const [where, code] of Object.entries({
+  'files that are written': `for i in range(40):
+    with open(f'x{i}', 'wb') as file: file.write(bytes(2 << 20))
+    time.sleep(0.02)`,
+  ...hidden,
+})) {
+  test(`MEM-07 ${where} between the cells of a kernel that has rested do not get around diskMb`, async (t) => {
+    const sandbox = await open(t, { diskMb: 16 });
+    const kernel = await sandbox.kernel();
+    const { stderr } = await kernel.runCode(inThread(code));
+    assert.equal(stderr, '');
+    await awaitQuiet();
+    await assertDies(kernel, where);
+  });
+}
+
+test('MEM-10 holes that a kernel has mapped count when they are filled between its cells', async (t) => {
+  const sandbox = await open(t, { diskMb: 16 });
+  const kernel = await sandbox.kernel();
+  const { stderr } = await kernel.runCode(`import mmap
+held = []
+for i in range(40):
+    with open(f'x{i}', 'w+b') as file:
+        file.truncate(2 << 20)
+        held.append(mmap.mmap(file.fileno(), 2 << 20))
+${inThread('for one in held:\n    one[:] = bytes(2 << 20)\n    time.sleep(0.02)')}`);
+  assert.equal(stderr, '');
+  await assertDies(kernel, 'holes');
+});
 
 test('MEM-07 names that look like nothing do not hide what is behind them', async (t) => {
   const sandbox = await open(t, { diskMb: 16, trackFiles: false });
