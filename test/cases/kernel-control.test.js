@@ -125,33 +125,55 @@ for (const [language, cells] of Object.entries(endless)) {
     assert.equal(await kernel.interrupt(), false);
     await kernel.runCode(setState[language]);
     // Some come while the cell ends.
-    let lost = 0;
-    // For some microseconds node has no handler, as above.
-    const isLost = async ({ signal }) => {
-      if (language !== 'node' || signal !== 'SIGINT') return false;
-      lost++;
-      await kernel.restart();
-      await kernel.runCode(setState[language]);
-      return true;
-    };
     for (let round = 0; round < 30; round++) {
       const cell = kernel.runCode(readState[language]);
       kernel.interrupt();
       const first = await cell;
-      if (await isLost(first)) continue;
       const { exitCode } = first;
-      assert.ok(exitCode === 0 || exitCode === 130, `${exitCode}`);
+      assert.ok(exitCode === 0 || exitCode === 130, JSON.stringify(first));
       kernel.interrupt();
       const after = await kernel.runCode(readState[language]);
-      if (await isLost(after)) continue;
       assert.equal(after.stdout, '42\n', `${after.exitCode}: ${after.stderr}`);
       assert.equal(after.exitCode, 0, after.stderr);
     }
-    assert.ok(lost <= 2, `${lost} interpreters lost`);
     await kernel.close();
     assert.equal(await kernel.interrupt(), false);
   });
 }
+
+test('SIGINT at any time ends no interpreter of node', async (t) => {
+  const kernel = await (await open(t)).kernel({ language: 'node' });
+  const started = await kernel.runCode(`${setState.node}
+const { spawn } = require('child_process');
+const wait = 'while [ ! -e /tmp/go ]; do sleep 0.01; done; ';
+const storm = spawn('sh', ['-c', wait + 'while kill -INT $PPID; do :; done']);`);
+  assert.equal(started.stderr, '');
+  await kernel.runCode("require('fs').writeFileSync('/tmp/go', '')");
+  for (let round = 0; round < 200; round++) {
+    const { exitCode, signal } = await kernel.runCode('1');
+    assert.ok(exitCode === 0 || exitCode === 130, `${exitCode} ${signal}`);
+  }
+  await eventually(
+    async () => (await kernel.runCode("storm.kill('SIGKILL')")).exitCode === 0,
+    'it is ended each time',
+  );
+  await eventually(
+    async () => (await kernel.runCode(readState.node)).stdout === '42\n',
+    'the state is gone',
+  );
+});
+
+test('a listener of SIGINT of the code hears of an interrupt in the event loop', async (t) => {
+  const kernel = await (await open(t)).kernel({ language: 'node' });
+  const result = await kernel.runCode(
+    `process.on('SIGINT', () => console.log('heard'));
+setTimeout(() => console.log('up'), 1);
+await new Promise((resolve) => setTimeout(resolve, 60_000));`,
+    { onStdout: () => kernel.interrupt() },
+  );
+  assert.equal(result.exitCode, 130, result.stderr);
+  assert.equal(result.stdout, 'up\nheard\n');
+});
 
 test('a SIGINT that the code sends between cells does nothing', async (t) => {
   const sandbox = await open(t);

@@ -10,10 +10,16 @@
 // ends the cell, but not what it has started: JavaScript cannot be taken back.
 //
 // An interrupt that was sent before a cell has begun is found by its frame, which
-// lies in the socket behind the cell (docs/protocol.md).
+// lies in the socket behind the cell (docs/protocol.md); so is one in the event
+// loop.
+//
+// node:vm handles SIGINT from the beginning of a script to its end, and leaves it
+// with its default then: one that came in that instant would end the process. So
+// the driver takes part in that for good (holdSignal()).
 
 const fs = require('node:fs');
 const net = require('node:net');
+const { constants: osConstants } = require('node:os');
 const { Script } = require('node:vm');
 const {
   FrameReader,
@@ -24,11 +30,14 @@ const {
 const { prepareCell } = require('./cell-code.cjs');
 
 const interruptedExitCode = 130;
+const interruptedCode = 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
 
 // Together less than what an interrupt has before the interpreter is killed.
 const drainMs = 50;
 const mostRounds = 6;
 const absorbMs = 3;
+// For a signal that was sent: only a thread that gets no time is so late.
+const mostLateMs = 200;
 
 // What process.exit() of a cell throws.
 class CellExit {
@@ -43,11 +52,16 @@ let socket;
 // `{name}` of the cell that runs.
 let running;
 let isInterrupted = false;
+// How many more INTERRUPTs were read than signals met, since the last "sync".
+let signalsDue = 0;
+// node's own, where it has them.
+let watchdog;
 
 /** `driver`: what driver.cjs has for code of any kind. */
 function serve(host) {
   driver = host;
-  process.on('SIGINT', () => interrupt());
+  watchdog = holdSignal();
+  if (!watchdog) process.on('SIGINT', () => interrupt());
   process.on('uncaughtException', onUncaught);
   replaceExit();
   // Now, since an interrupt that came while they are made would leave half of them.
@@ -57,8 +71,12 @@ function serve(host) {
     frames.add(bytes);
     // While a cell waits, it can only be an INTERRUPT. The signal may have met
     // node:vm just as that let go of it.
-    if (running) interrupt();
-    else serveFrames();
+    if (running) {
+      tellListeners();
+      interrupt();
+    } else {
+      serveFrames();
+    }
   });
   // The engine has gone, or the code has closed the socket.
   socket.on('close', () => process.reallyExit(1));
@@ -79,8 +97,10 @@ function serveFrames() {
       setImmediate(() =>
         setImmediate(() => answer({ exitCode: 0, error: null })),
       );
+    } else {
+      // An INTERRUPT was for a cell that has ended.
+      signalsDue++;
     }
-    // An INTERRUPT was for a cell that has ended.
   }
 }
 
@@ -119,7 +139,7 @@ function runCell({ code, name }) {
       return undefined;
     });
   } catch (error) {
-    if (error?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED') drain();
+    if (error?.code === interruptedCode) drain();
     fail(cell, error);
     return;
   }
@@ -133,6 +153,8 @@ const guardName = '__glovebox_guarded__';
 const guard = new Script(`${guardName}()`, { filename: 'node:guard' });
 
 function guarded(action, options) {
+  // One that met no script is forgotten with the next.
+  if (watchdog?.watchdogHasPendingSigint()) signalsDue--;
   Object.defineProperty(globalThis, guardName, {
     value() {
       delete globalThis[guardName];
@@ -146,6 +168,9 @@ function guarded(action, options) {
       displayErrors: false,
       ...options,
     });
+  } catch (error) {
+    if (error?.code === interruptedCode && !early.has(error)) signalsDue--;
+    throw error;
   } finally {
     delete globalThis[guardName];
   }
@@ -164,15 +189,20 @@ function drain() {
   }
 }
 
-// A SIGINT that node:vm meets while it lets go of it is kept, and ends the script
-// that it guards next: this one.
+// A SIGINT that node:vm meets while it lets go of it, or whose thread is late,
+// ends the script that it guards next: this one.
 function absorbSignal() {
+  const isOver =
+    watchdog && (signalsDue <= 0 || watchdog.watchdogHasPendingSigint());
+  const waitMs = isOver ? 0 : watchdog ? mostLateMs : absorbMs;
   const cell = new Int32Array(new SharedArrayBuffer(4));
   try {
-    guarded(() => Atomics.wait(cell, 0, 0, absorbMs));
+    // Of no length, it still lets node forget one that it has kept.
+    guarded(() => Atomics.wait(cell, 0, 0, waitMs));
   } catch {
     // There was one.
   }
+  signalsDue = 0;
 }
 
 function isPromise(value) {
@@ -199,9 +229,7 @@ function fail(cell, thrown) {
   // A program that the code waits for may have died of the signal and the code
   // thrown for that, before node:vm has noticed it.
   const wasInterrupted =
-    isInterrupted ||
-    thrown?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED' ||
-    isInterruptWaiting();
+    isInterrupted || thrown?.code === interruptedCode || isInterruptWaiting();
   if (wasInterrupted) {
     mendStream('stdout');
     mendStream('stderr');
@@ -254,11 +282,52 @@ function withoutDriver(traceback) {
 
 // ---- Interrupts ----------------------------------------------------------------
 
+/**
+ * Holds SIGINT for node:vm, as if it ran a script all the time. undefined where
+ * this Node does not let us.
+ */
+function holdSignal() {
+  const { noDeprecation } = process;
+  // The code is not to read of what it has not done.
+  process.noDeprecation = true;
+  try {
+    const binding = process.binding('contextify');
+    const { Signal } = process.binding('signal_wrap');
+    binding.watchdogHasPendingSigint();
+    // While it listens, listeners of the code that come and go change nothing of
+    // how the signal is handled.
+    const listener = new Signal();
+    listener.unref();
+    listener.onsignal = () => {};
+    if (listener.start(osConstants.signals.SIGINT) !== 0) return undefined;
+    binding.startSigintWatchdog();
+    return binding;
+  } catch {
+    return undefined;
+  } finally {
+    process.noDeprecation = noDeprecation;
+  }
+}
+
+// Which therefore would hear of none.
+function tellListeners() {
+  if (!watchdog) return;
+  try {
+    process.emit('SIGINT', 'SIGINT', osConstants.signals.SIGINT);
+  } catch (error) {
+    onUncaught(error);
+  }
+}
+
+// Those that were found by their frame.
+const early = new WeakSet();
+
 function interruptedError() {
   // As node:vm has it.
   const error = new Error('Script execution was interrupted by `SIGINT`');
-  error.code = 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
+  error.code = interruptedCode;
   error.stack = `Error: ${error.message}`;
+  early.add(error);
   return error;
 }
 
