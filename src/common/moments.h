@@ -30,7 +30,7 @@ extern "C" {
 #define GBX_MOMENTS(X)                                                        \
   X(CALLED, "JavaScript", "options read")                                     \
   X(TAKEN, "engine", "its thread woken")                                      \
-  X(LISTED, "engine", "files listed by a worker")                             \
+  X(LISTED, "engine", "workspace looked at")                                  \
   X(RUN_MADE, "engine", "pipes and exec blob made")                           \
   X(RUN_RECEIVED, "launcher", "RUN sent, launcher woken")                     \
   X(BOX_MADE, "launcher", "no box was ready: one made")                       \
@@ -45,7 +45,7 @@ extern "C" {
   X(END_MADE, "launcher", "usage read")                                       \
   X(END_RECEIVED, "engine", "END sent, engine woken")                         \
   X(DRAINED, "engine", "pipes emptied")                                       \
-  X(COMPARED, "engine", "files compared by a worker")                         \
+  X(COMPARED, "engine", "workspace compared")                                 \
   X(CONCLUDED, "engine", "result made")                                       \
   X(STARTED, "engine", "STARTED read, beside the others")                     \
   X(CELL_CALLED, "JavaScript", "options read")                                \

@@ -43,7 +43,7 @@ static void check_targets(const struct plan* plan,
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   struct gbx_err err = {0};
-  struct plan plan = {.proc_fd = -1, .device_fd = {-1, -1, -1, -1, -1}};
+  struct plan plan = {.device_fd = {-1, -1, -1, -1, -1}};
   struct root_image image = {.ns_fd = -1};
   for (int i = 0; i < GBX_STANDBYS; i++)
     image.standby_fd[i] = -1;

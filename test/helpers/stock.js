@@ -85,6 +85,9 @@ const slack = {
   threads: 4,
 };
 slack['descriptors of the launcher'] = 70;
+// The keeper has a leaf open for the next box.
+const descriptorsOfLeaf = 10;
+slack['descriptors of the keeper'] = slack.leaves * descriptorsOfLeaf;
 slack.descriptors = 2;
 // A sanitizer keeps what was freed.
 slack.MiB = /asan/.test(process.env.LD_PRELOAD) ? 1024 : 10;
@@ -113,6 +116,7 @@ async function eventuallyAsBefore(t, before, allowed = slack) {
 
 module.exports = {
   countDescriptors,
+  descriptorsOfLeaf,
   eventuallyAsBefore,
   helpers,
   residentMib,

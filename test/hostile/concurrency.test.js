@@ -29,6 +29,7 @@ const {
 const { askScript } = require('../helpers/host-script.js');
 const {
   countDescriptors,
+  descriptorsOfLeaf,
   eventuallyAsBefore,
   helpers,
   residentMib,
@@ -577,6 +578,7 @@ test('CON-11 a random mix of calls, faults and closes fails nowhere and leaves n
     // Of ready boxes there are two of each of three kinds, and later up to eight.
     leaves: 3 * 6,
     boxes: 3 * 6,
+    'descriptors of the keeper': 3 * 6 * descriptorsOfLeaf,
     // And of what these have, and the heap, nothing is said.
     processes: Infinity,
     namespaces: Infinity,
