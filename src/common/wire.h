@@ -371,8 +371,8 @@ struct gbx_msg_blocked {
 /* GO, to init. Descriptors: the workspace's tree, with `mounts` a tree that has
  * them all, then those of RUN. init hands it on to the payload without the
  * trees.
- * BIND: the trees alone, before there is a run; GO then goes to the payload,
- * without them. */
+ * BIND: the workspace's tree alone, before there is a run, and where there are
+ * no mounts; GO then goes to the payload, without it. */
 struct gbx_msg_go {
   struct gbx_msg_head head;
   uint32_t flags;        /* enum gbx_run_flags */

@@ -132,14 +132,11 @@ int box_go(struct box* box, struct run* run, int tree_fd, int mounts_fd,
   return 0;
 }
 
-int box_bind(struct box* box, uint32_t workspace, int tree_fd, int mounts_fd,
+int box_bind(struct box* box, uint32_t workspace, int tree_fd,
              struct gbx_err* err) {
-  struct gbx_msg_go bind = {.memory_bytes = box->limits.memory_bytes,
-                            .mounts = mounts_fd >= 0};
+  struct gbx_msg_go bind = {.memory_bytes = box->limits.memory_bytes};
   GBX_MSG_INIT(&bind, GBX_M_BIND, 0);
-  int fds[2] = {tree_fd, mounts_fd};
-  int result =
-      gbx_msg_send(box->socket_fd, &bind.head, fds, mounts_fd >= 0 ? 2 : 1);
+  int result = gbx_msg_send(box->socket_fd, &bind.head, &tree_fd, 1);
   if (result < 0) return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "BIND");
   box->workspace = workspace;
   box->state = BOX_BINDING;

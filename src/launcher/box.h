@@ -102,7 +102,7 @@ int box_go(struct box* box, struct run* run, int tree_fd, int mounts_fd,
            struct gbx_err* err);
 
 /* Gives a ready box the workspace of a run that may come. */
-int box_bind(struct box* box, uint32_t workspace, int tree_fd, int mounts_fd,
+int box_bind(struct box* box, uint32_t workspace, int tree_fd,
              struct gbx_err* err);
 
 /* Kills everything in it; its reaping follows. */

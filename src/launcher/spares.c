@@ -3,7 +3,6 @@
 
 #include "common/fd.h"
 #include "launcher/boxes.h"
-#include "launcher/mounts.h"
 #include "launcher/roots.h"
 #include "launcher/runs.h"
 #include "launcher/shelf.h"
@@ -139,11 +138,13 @@ void note_run(struct root* root, const struct gbx_msg_run* run) {
   recent->runs++;
 }
 
-/* One is left for a run in another workspace. */
+/* One is left for a run in another workspace. With mounts none is bound: the
+ * place of one may lie in another, and what has become of it since is for the
+ * call to see. */
 static struct box* box_to_bind(const struct root* root,
                                enum gbx_runtime runtime) {
   const struct recent* recent = &root->recent[runtime];
-  if (recent->runs < RUNS_TO_BIND) return NULL;
+  if (recent->runs < RUNS_TO_BIND || root->image.mounts != NULL) return NULL;
   struct box *ready = NULL, *other = NULL;
   int unbound = 0, bound = 0;
   for (struct box* box = root->spares; box != NULL; box = box->next_spare) {
@@ -164,13 +165,9 @@ static struct box* box_to_bind(const struct root* root,
 
 static void bind(struct box* box, uint32_t workspace) {
   struct gbx_err err = {0};
-  const struct root* root = find_root(box->root);
   cleanup_fd int tree_fd = shelf_clone(workspace, &err);
-  cleanup_fd int mounts_fd = -1;
   int result = tree_fd;
-  if (result >= 0 && root->image.mounts != NULL)
-    result = mounts_fd = mounts_clone(workspace, &err);
-  if (result >= 0) result = box_bind(box, workspace, tree_fd, mounts_fd, &err);
+  if (result >= 0) result = box_bind(box, workspace, tree_fd, &err);
   /* A run would fail in the same way, and says so. */
   if (result < 0) dismiss(box);
 }

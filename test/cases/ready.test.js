@@ -86,15 +86,3 @@ test('a workspace is let go by close(), also by boxes that wait', async (t) => {
   await eventually(() => !isBound(), 'a box that waits has it still');
   fs.rmSync(workspace, { recursive: true });
 });
-
-test('mounts are there in a box that waited with its workspace', async (t) => {
-  const source = fs.mkdtempSync(path.join(os.tmpdir(), 'source-'));
-  fs.writeFileSync(path.join(source, 'f'), 'mounted');
-  const sandbox = await open(t, { mounts: { [source]: '/data' } });
-  for (let i = 0; i < 4; i++) {
-    const { stdout } = await sandbox.run(['cat', '/data/f']);
-    assert.equal(stdout, 'mounted');
-    if (i > 0) await eventually(isBound, 'no box was bound');
-  }
-  fs.rmSync(source, { recursive: true });
-});
