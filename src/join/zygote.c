@@ -187,12 +187,17 @@ static long become(struct order* order) {
 }
 
 __attribute__((visibility("default"))) long gbx_zygote_serve(
-    int (*fork)(void)) {
+    int (*fork)(void), const struct gbx_span* spans, unsigned long span_count) {
   struct order order;
   long result = begin();
   if (result < 0) return result;
   while (receive(&order)) {
-    if (fork_payload(&order, fork)) return become(&order);
+    if (fork_payload(&order, fork)) {
+      result = become(&order);
+      /* The cgroup that pays for it is the box's by now. */
+      if (result == 0) scout_follow(spans, span_count);
+      return result;
+    }
     close_all(&order);
   }
   return -EPIPE;

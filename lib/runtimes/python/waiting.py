@@ -33,6 +33,7 @@ import ctypes
 import cells
 import ending
 import preloading
+import scouting
 
 forget(known)
 
@@ -54,21 +55,34 @@ def zygote(path, *modules):
         # Before there is a __main__ whose folder is the workspace.
         preload(path, modules)
     ahead = load(path)
+    spans = scouting.learn(path, lambda: arrive(modules, *ahead))
     interpreter = ctypes.pythonapi
     # With its lock held: no thread of it may run.
     serve = ctypes.PyDLL(path).gbx_zygote_serve
-    serve.argtypes, serve.restype = (ctypes.c_void_p,), ctypes.c_long
+    serve.argtypes = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+    serve.restype = ctypes.c_long
     # What os.fork() does, but that the fork itself is behind serve().
     fork = ctypes.cast(interpreter.fork, ctypes.c_void_p)
     after_fork = interpreter.PyOS_AfterFork_Child
     interpreter.PyOS_BeforeFork()
-    became = serve(fork)
+    became = serve(fork, spans, len(spans) // scouting.SPAN_BYTES)
     if became < 0:
         os._exit(127)
     after_fork()
+    renew(modules)
+    take(await_end_of_box, *ahead)
+
+
+def renew(modules):
     if modules:
         preloading.renew()
-    take(await_end_of_box, *ahead)
+
+
+def arrive(modules, function, reference, taken, started):
+    """What a payload does before its cell, but for what join.so does."""
+    renew(modules)
+    blob = b"".join([bytes(12), b"\0", *(word + b"\0" for word in started)])
+    take_environment(blob, started)
 
 
 def await_end_of_box():
