@@ -17,7 +17,10 @@
  * by halves, down to pieces of this size. */
 #define PIECE_BYTES (1ul << 20)
 
-/* Above it lies no more than the rest of the stack. */
+/* Nothing is mapped below: vm.mmap_min_addr is 64 KiB. */
+#define LOWEST PIECE_BYTES
+
+/* Of the stack, above the frames of here. */
 #define STACK_BYTES (1ul << 20)
 
 /* Bounds what a preloaded heap of gigabytes would cost. */
@@ -31,12 +34,13 @@ struct search {
   long result;
 };
 
-static bool is_free(unsigned long start, unsigned long size) {
+/* The kernel looks for that before it looks at limits of ours. */
+static bool is_taken(unsigned long start, unsigned long size) {
   long at = call6(
       __NR_mmap, (long)start, (long)size, PROT_NONE,
       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (at == (long)start) (void)call(__NR_munmap, at, (long)size, 0, 0);
-  return at == (long)start;
+  return at == -EEXIST;
 }
 
 static unsigned long count_faults(void) {
@@ -70,7 +74,8 @@ static void look_at(struct search* search, unsigned long page) {
 
 static void look_through(struct search* search, unsigned long start,
                          unsigned long end) {
-  if (search->copied >= COPIES_MAX_BYTES || is_free(start, end - start)) return;
+  if (search->copied >= COPIES_MAX_BYTES || !is_taken(start, end - start))
+    return;
   unsigned long half = (end - start) / 2 / PIECE_BYTES * PIECE_BYTES;
   if (half > 0) {
     look_through(search, start, start + half);
@@ -84,8 +89,12 @@ static void look_through(struct search* search, unsigned long start,
 __attribute__((visibility("default"))) long gbx_scout_tell(
     int fd, unsigned long page_bytes) {
   struct search search = {.fd = fd, .page_bytes = page_bytes};
-  unsigned long here = (unsigned long)&search / PIECE_BYTES * PIECE_BYTES;
-  look_through(&search, 0, here + PIECE_BYTES + STACK_BYTES);
+  unsigned long here = (unsigned long)&search / page_bytes * page_bytes;
+  unsigned long more = STACK_BYTES;
+  /* Beyond the end of all addresses nothing is taken. */
+  while (more > page_bytes && !is_taken(here, more))
+    more /= 2;
+  look_through(&search, LOWEST, here + more);
   tell(&search);
   return search.result;
 }

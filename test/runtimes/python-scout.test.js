@@ -17,14 +17,12 @@ const PYTHON =
   process.env.GLOVEBOX_TEST_PYTHON ||
   (fs.existsSync(DEBIAN_PYTHON) ? DEBIAN_PYTHON : 'python3');
 
-function runPython(code) {
-  const { stdout, stderr, status } = spawnSync(
-    PYTHON,
-    ['-c', code, LIBRARY, DRIVER],
-    {
-      encoding: 'utf8',
-    },
-  );
+/** `wrapper` is a command that executes the one behind it. */
+function runPython(code, wrapper = []) {
+  const [command, ...args] = [...wrapper, PYTHON, '-c', code, LIBRARY, DRIVER];
+  const { stdout, stderr, status } = spawnSync(command, args, {
+    encoding: 'utf8',
+  });
   assert.equal(status, 0, stderr);
   return JSON.parse(stdout);
 }
@@ -64,6 +62,17 @@ test('a scout tells of the pages that it has written to, and of no others', () =
   const { written, read } = runPython(code);
   assert.deepEqual(written, [0, 5, 6, 7, 63]);
   assert.deepEqual(read, []);
+});
+
+test('a scout finds its memory where addresses are not random, or limited', () => {
+  const code = scout('written[9 * P] = 2');
+  for (const wrapper of [
+    ['setarch', '--addr-no-randomize'],
+    ['prlimit', `--as=${2 ** 30}`],
+  ]) {
+    const { written, read } = runPython(code, wrapper);
+    assert.deepEqual({ written, read }, { written: [9], read: [] });
+  }
 });
 
 test('a scout that has written to nothing tells of nothing', () => {
