@@ -373,6 +373,8 @@ struct gbx__control {
   uint8_t* body;
   size_t body_size, body_have;
   uint32_t type;
+  unsigned marks; /* of the body's structure, outside of its strings */
+  bool in_string, escaped;
   size_t budget;         /* for the bodies of this cell's results */
   unsigned results_left; /* that it may still send */
   bool dropped;          /* one went over them, or there was no memory */

@@ -87,6 +87,40 @@ test('KRN-01 twin: the same reply with an exit code is taken, whatever it says b
   }
 });
 
+// Parsing takes time by the number of values, and the event loop stands still
+// meanwhile: 12 s for 64 MiB of empty lists.
+test('KRN-04 a reply of very many values is no reply, and such a result is dropped', async (t) => {
+  const sandbox = await open(t);
+  const reply = `{"exitCode":0,"error":null,"more":[${'[],'.repeat(1e5)}0]}`;
+  let kernel = await sandbox.kernel();
+  const ended = await kernel.runCode(forge(reply), { timeoutS: 20 });
+  assert.equal(ended.fault.type, 'killed');
+  await assert.rejects(kernel.runCode('1'), dead);
+
+  // Marks in text are text, in however many pieces and however it is quoted.
+  const words = '[[{{,,::'.repeat(6000) + '\\"[,,\\\\'.repeat(6000);
+  const text = JSON.stringify({ 'text/plain': words });
+  kernel = await sandbox.kernel();
+  const many = `import os, struct
+def result(body):
+    os.write(${answerFd}, struct.pack('<II', len(body), 2) + body)
+def forms(count):
+    return b'{' + b','.join(b'"a/b%d":""' % n for n in range(count)) + b'}'
+result(forms(2000))
+result(forms(2500))
+result(bytes.fromhex('${Buffer.from(text).toString('hex')}'))`;
+  for (const runner of [kernel, sandbox]) {
+    const { results, truncated } = await runner.runCode(many);
+    assert.equal(truncated, true);
+    assert.deepEqual(
+      results.map(({ data }) => Object.keys(data).length),
+      [2000, 1],
+    );
+    assert.equal(results[1].text, words);
+  }
+  await check(kernel, 'the kernel goes on');
+});
+
 test('KRN-02 bytes that are no frame break the protocol, and the kernel', async (t) => {
   const sandbox = await open(t);
   for (const bytes of [
