@@ -269,6 +269,30 @@ test('KRN-10 a forked child that goes on as the driver answers nothing', async (
   assert.equal(after.results[0].text, '42');
 });
 
+test('KRN-10 a forked child that comes back ends with the exit code of its cell', async (t) => {
+  const sandbox = await open(t);
+  const kernel = await sandbox.kernel();
+  const endings = {
+    'sys.exit(5)': 5,
+    'raise ValueError("in the child")': 1,
+    pass: 0,
+    'exit("a message")': 1,
+    'os._exit(6)': 6,
+  };
+  for (const [ending, exitCode] of Object.entries(endings)) {
+    const code = `import os, sys
+pid = os.fork()
+if pid == 0: ${ending}
+code = os.WEXITSTATUS(os.waitpid(pid, 0)[1]) if pid else 'of the child'
+code`;
+    for (const runner of [sandbox, kernel]) {
+      const { results } = await runner.runCode(code);
+      assert.equal(results[0].text, String(exitCode), ending);
+    }
+  }
+  await check(kernel, 'the kernel goes on');
+});
+
 test('KRN-11 programs of a cell find stdin at its end, and no channel', async (t) => {
   const sandbox = await open(t);
   const kernel = await sandbox.kernel();

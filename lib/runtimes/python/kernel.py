@@ -151,6 +151,10 @@ class Kernel:
             signals = self.channel.block_signals()
             self.exit_code = self.runner.answer(interrupt, cell.get("name"))
             unblock_signals(signals)
+        if self.channel.owner != getpid():
+            # A child that the code has forked came back. For it the input is at
+            # its end, and it ends with this exit code, as a script's would.
+            return
         if identify(self.channel.answer_fd) != self.answer_file:
             # The code closed the pipe or put another file in its place. Nobody
             # will hear of any cell: the sooner that is known the better.
