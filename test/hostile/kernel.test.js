@@ -257,6 +257,24 @@ test('KRN-08 cells of node and bash that close everything are told within a seco
   }
 });
 
+test('KRN-08 a cell of node that closes the socket alone is told within a second', async (t) => {
+  const sandbox = await open(t);
+  for (const code of [
+    "require('fs').closeSync(3)",
+    "require('fs').closeSync(3); require('fs').openSync('/dev/null')",
+  ]) {
+    const kernel = await sandbox.kernel({ language: 'node' });
+    const before = performance.now();
+    assert.equal((await kernel.runCode(code)).exitCode, 0);
+    // It may be on its way before the interpreter has ended.
+    const next = await kernel.runCode('1').catch((error) => error);
+    assert.ok(next.code === dead.code || next.fault?.type === 'killed', next);
+    const took = performance.now() - before;
+    assert.ok(took < 1000 * timeScale, `${took} ms`);
+    await assert.rejects(kernel.runCode('1'), dead);
+  }
+});
+
 test('KRN-10 a forked child that goes on as the driver answers nothing', async (t) => {
   const kernel = await (await open(t)).kernel();
   await kernel.runCode('import os\nx = 41');

@@ -23,10 +23,11 @@ const frameTypes = { cell: 1, result: 2, done: 3, command: 4, interrupt: 5 };
 const maxTextLength = 32 * 1024;
 
 let identity;
+let cellIdentity;
 
-/** Which pipe it is: its number may belong to another file later. */
-function identify() {
-  const { dev, ino } = fstatSync(answerFd, { bigint: true });
+/** Which pipe or socket it is: its number may belong to another file later. */
+function identify(fd = answerFd) {
+  const { dev, ino } = fstatSync(fd, { bigint: true });
   return `${dev}:${ino}`;
 }
 
@@ -58,6 +59,7 @@ function readExactly(buffer) {
 /** The next cell, or null when no further one will come. */
 function readCell() {
   identity ??= identify();
+  cellIdentity ??= identify(cellFd);
   const header = Buffer.alloc(headerBytes);
   if (!readExactly(header)) return null;
   const size = header.readUInt32LE(0);
@@ -126,6 +128,15 @@ function send(type, value) {
   }
 }
 
+/** Whether cells can still come; false where the code has closed the socket. */
+function canReceive() {
+  try {
+    return identify(cellFd) === cellIdentity;
+  } catch {
+    return false;
+  }
+}
+
 /** Sends a value in its forms: MIME type to text or base64. */
 function sendResult(bundle) {
   send(frameTypes.result, bundle);
@@ -145,6 +156,7 @@ function sendDone({ exitCode, error }) {
 
 module.exports = {
   FrameReader,
+  canReceive,
   cellFd,
   frameTypes,
   readCell,

@@ -23,6 +23,7 @@ const { constants: osConstants } = require('node:os');
 const { Script } = require('node:vm');
 const {
   FrameReader,
+  canReceive,
   cellFd,
   frameTypes,
   sendDone,
@@ -105,8 +106,9 @@ function serveFrames() {
 }
 
 function answer(done) {
-  // Nobody would hear of any cell. The sooner that is known the better.
-  if (!sendDone(done)) process.reallyExit(1);
+  // Nobody would hear of any cell, or no further one would come. The sooner that
+  // is known the better.
+  if (!sendDone(done) || !canReceive()) process.reallyExit(1);
 }
 
 // ---- Cells -------------------------------------------------------------------
