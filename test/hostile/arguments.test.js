@@ -320,9 +320,15 @@ test('ENV-11 code that looks like an option is code', async (t) => {
   const sandbox = await open(t, { trackFiles: false });
   // Beyond what an argument holds bash gets it in another way.
   const filler = `\n#${'x'.repeat(longestString)}`;
+  const kernel = await sandbox.kernel({ language: 'bash' });
   for (const code of oddCode) {
-    for (const source of [code, code + filler]) {
-      const bash = await sandbox.runCode(source, { language: 'bash' });
+    for (const [runner, source] of [
+      [sandbox, code],
+      [sandbox, code + filler],
+      [kernel, code],
+    ]) {
+      const options = runner === kernel ? {} : { language: 'bash' };
+      const bash = await runner.runCode(source, options);
       assert.ok(bash.stderr.startsWith(`bash: line 1: ${code}: `), bash.stderr);
       assert.equal(bash.stderr.split('\n').length, 2, bash.stderr);
       assert.ok([126, 127].includes(bash.exitCode), `${code}: ${bash.stderr}`);

@@ -102,7 +102,7 @@ __glovebox_loop='
 while __glovebox_wait; do
   __glovebox_running=yes;
   if builtin read -t 0 -u 203; then __glovebox_status_is 130;
-  else builtin eval "$__glovebox_options$__glovebox_code" 203<&- 204>&-; fi;
+  else builtin eval -- "$__glovebox_options$__glovebox_code" 203<&- 204>&-; fi;
   { __glovebox_status=$?; __glovebox_end; } 2>/dev/null;
 done;
 { __glovebox_end; } 2>/dev/null;
