@@ -46,6 +46,16 @@ function checkpointError({ name }) {
   return new SandboxError(message, { code: 'ERR_SANDBOX_CHECKPOINT' });
 }
 
+// Why the interpreter is gone after a cell, if it is. The SIGKILL that an abort
+// comes to in the end was nobody else's.
+function deathAfter(outcome, { abortion }) {
+  if (outcome.death === undefined || !abortion) return outcome.death;
+  const { fault, signal } = outcome.resultFor('gone');
+  return fault?.type === 'killed' && signal === 'SIGKILL'
+    ? 'a cell whose signal was aborted did not heed the interrupt'
+    : outcome.death;
+}
+
 class KernelCore {
   #session;
   #spec;
@@ -377,15 +387,16 @@ class KernelCore {
       this.#limits(entry),
       this.#language,
     );
+    const death = deathAfter(outcome, entry);
     if (outcome.isLost) {
-      this.#afterLoss(outcome.death, (isBack) => {
+      this.#afterLoss(death, (isBack) => {
         const fate = this.#isLost ? 'lost' : 'gone';
         this.#finishCell(entry, outcome.resultFor(isBack ? 'back' : fate));
       });
       return;
     }
-    if (outcome.death !== undefined) {
-      this.#die(outcome.death);
+    if (death !== undefined) {
+      this.#die(death);
       // It may live on, for one where something forged the reply.
       this.#interpreter.abort();
     }

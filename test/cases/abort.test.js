@@ -231,5 +231,6 @@ while True: pass`,
   await assert.rejects(running, { name: 'AbortError' });
   await assert.rejects(kernel.runCode('1'), {
     code: 'ERR_SANDBOX_KERNEL_DEAD',
+    message: /a cell whose signal was aborted did not heed the interrupt/,
   });
 });
