@@ -90,17 +90,18 @@ static long enter(const char* cwd) {
   return now[0] == '/' ? 0 : -EACCES;
 }
 
-static long give_up(long socket_fd, long error, const char* step) {
-  (void)talk_fail(socket_fd, error, step);
+static long give_up(long socket_fd, long error, const char* step,
+                    const char* detail) {
+  (void)talk_fail(socket_fd, error, step, detail);
   /* That is all: nobody has to wait for our end. */
   (void)call(__NR_shutdown, socket_fd, SHUT_WR, 0, 0);
   return error;
 }
 
-#define STEP(step, expression)                                 \
-  do {                                                         \
-    long result_ = (expression);                               \
-    if (result_ < 0) return give_up(socket_fd, result_, step); \
+#define STEP(step, expression)                                     \
+  do {                                                             \
+    long result_ = (expression);                                   \
+    if (result_ < 0) return give_up(socket_fd, result_, step, ""); \
   } while (0)
 
 __attribute__((visibility("default"))) long gbx_take(struct gbx_take* take) {
@@ -129,7 +130,8 @@ __attribute__((visibility("default"))) long gbx_take(struct gbx_take* take) {
   STEP("exec blob", map_blob(fds.fd[0], take));
   STEP("dup3", place(&fds, go.flags));
   const char* cwd = (const char*)take->ret_blob + sizeof(struct gbx_exec_head);
-  STEP("chdir", enter(cwd));
+  result = enter(cwd);
+  if (result < 0) return give_up(socket_fd, result, "chdir", cwd);
   talk_begin(&word, GBX_M_EXECUTING, sizeof word);
   (void)talk_send(socket_fd, &word, -1);
   (void)call(__NR_close, socket_fd, 0, 0, 0); /* tells init that it worked */

@@ -44,12 +44,20 @@ long talk_send(long socket_fd, const struct gbx_msg_head* head, int fd) {
   return sent < 0 ? sent : 0;
 }
 
-long talk_fail(long socket_fd, long error, const char* step) {
+unsigned long talk_put(char* to, unsigned long room, const char* from) {
+  unsigned long size = 0;
+  for (; size + 1 < room && from[size] != '\0'; size++)
+    to[size] = from[size];
+  return size;
+}
+
+long talk_fail(long socket_fd, long error, const char* step,
+               const char* detail) {
   struct gbx_msg_result message = {
       .err = {.code = GBX_E_SETUP, .sys_errno = (int32_t)-error}};
   talk_begin(&message.head, GBX_M_FAILED, sizeof message);
-  for (unsigned i = 0; step[i] != '\0' && i + 1 < sizeof message.err.op; i++)
-    message.err.op[i] = step[i];
+  (void)talk_put(message.err.op, sizeof message.err.op, step);
+  (void)talk_put(message.err.detail, sizeof message.err.detail, detail);
   (void)talk_send(socket_fd, &message.head, -1); /* or our end tells */
   return error;
 }

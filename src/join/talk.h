@@ -12,8 +12,12 @@ void talk_begin(struct gbx_msg_head* head, enum gbx_msg_type type,
 /* `fd` goes along, if it is not negative. Returns 0 or a negative errno. */
 long talk_send(long socket_fd, const struct gbx_msg_head* head, int fd);
 
-/* init reports a step that failed; returns `error`. */
-long talk_fail(long socket_fd, long error, const char* step);
+/* Copies text, or the beginning of it, without its NUL. Returns its length. */
+unsigned long talk_put(char* to, unsigned long room, const char* from);
+
+/* init reports a step that failed, and with what; returns `error`. */
+long talk_fail(long socket_fd, long error, const char* step,
+               const char* detail);
 
 /* One message of that type and size, with at least `fd_count` descriptors
  * (close-on-exec). Returns 1, 0 at the end, or a negative errno. */

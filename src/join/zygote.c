@@ -131,30 +131,23 @@ static bool fork_payload(const struct order* order, int (*fork)(void)) {
     (void)call(__NR_exit_group, 0, 0, 0, 0);
 }
 
-static unsigned long put_text(char* to, unsigned long room, const char* from) {
-  unsigned long size = 0;
-  for (; size + 1 < room && from[size] != '\0'; size++)
-    to[size] = from[size];
-  return size;
-}
-
 __attribute__((visibility("default"))) void gbx_zygote_fail(const char* module,
                                                             const char* error) {
   struct gbx_msg_result message = {.err = {.code = GBX_E_PRELOAD}};
   char* detail = message.err.detail;
   unsigned long room = sizeof message.err.detail;
   talk_begin(&message.head, GBX_M_FAILED, sizeof message);
-  (void)put_text(message.err.op, sizeof message.err.op, "import");
-  unsigned long size = put_text(detail, room, module);
-  size += put_text(detail + size, room - size, ": ");
-  (void)put_text(detail + size, room - size, error);
+  (void)talk_put(message.err.op, sizeof message.err.op, "import");
+  unsigned long size = talk_put(detail, room, module);
+  size += talk_put(detail + size, room - size, ": ");
+  (void)talk_put(detail + size, room - size, error);
   (void)talk_send(GBX_TAKE_SOCKET, &message.head, -1); /* or our end tells */
 }
 
-#define STEP(step, expression)                                   \
-  do {                                                           \
-    long result_ = (expression);                                 \
-    if (result_ < 0) return talk_fail(socket_fd, result_, step); \
+#define STEP(step, expression)                                       \
+  do {                                                               \
+    long result_ = (expression);                                     \
+    if (result_ < 0) return talk_fail(socket_fd, result_, step, ""); \
   } while (0)
 
 static long become(struct order* order) {
@@ -172,7 +165,7 @@ static long become(struct order* order) {
         "join",         "version",       "setns",           "chdir",
         "close_range",  "nested userns", "RLIMIT_NPROC",    "capset",
         "no_new_privs", "seccomp",       "PR_SET_DUMPABLE", "landlock"};
-    return talk_fail(socket_fd, result, steps[order->join.ret_step]);
+    return talk_fail(socket_fd, result, steps[order->join.ret_step], "");
   }
   struct gbx_msg_head word;
   talk_begin(&word, GBX_M_PAYLOAD_READY, sizeof word);

@@ -70,6 +70,18 @@ test('ENV-14: a folder that is not there is an error that says so', async (t) =>
     sandbox.run(['pwd'], { cwd: 'file' }),
     failed('chdir', 'ENOTDIR'),
   );
+  for (const start of ['run', 'runCode', 'kernel']) {
+    const options = { cwd: 'missing' };
+    const started =
+      start === 'kernel'
+        ? sandbox.kernel(options)
+        : sandbox[start](start === 'run' ? ['pwd'] : '1', options);
+    await assert.rejects(
+      started,
+      /chdir "\/workspace\/missing": ENOENT/,
+      start,
+    );
+  }
   // The end of an interpreter that waited may not be noticed before its reason.
   for (let i = 0; i < 20; i++) {
     await assert.rejects(
