@@ -426,6 +426,7 @@ const patched = {
     'unset PATH IFS BASH_ENV; IFS=0123456789',
     'readonly IFS REPLY',
     "trap 'while :; do :; done' DEBUG",
+    'unset -v ${!__glovebox_*}',
   ],
 };
 const endless = { node: 'for (;;) {}', bash: 'while :; do :; done' };
@@ -459,6 +460,34 @@ for (const [language, codes] of Object.entries(patched)) {
     assert.match(`${twin.stdout}${twin.results[0]?.text}`, /42/);
   });
 }
+
+test('KRN-14 an exception whose class lies about itself ends its cell alone', async (t) => {
+  const sandbox = await open(t);
+  const kernel = await sandbox.kernel();
+  const code = `class Liar(type):
+    __name__ = property(lambda self: 1 / 0)
+    def __instancecheck__(self, other): 1 / 0
+class Lie(Exception, metaclass=Liar):
+    __traceback__ = __cause__ = __context__ = property(lambda self: 1 / 0)
+    def __str__(self): 1 / 0
+raise Lie`;
+  for (const runner of [sandbox, kernel]) {
+    const { exitCode, error, fault, stderr } = await runner.runCode(code);
+    assert.equal(exitCode, 1);
+    assert.equal(fault, null);
+    assert.equal(error.name, 'Lie');
+    assert.ok(!stderr.includes('glovebox'), stderr);
+  }
+  await check(kernel, 'the kernel goes on');
+});
+
+test('KRN-14 a cell of bash that unsets all functions leaves the kernel its own', async (t) => {
+  const kernel = await (await open(t)).kernel({ language: 'bash' });
+  await kernel.runCode('mine() { echo mine; }');
+  await kernel.runCode('unset -f $(compgen -A function)');
+  const { exitCode, stdout } = await kernel.runCode('mine; echo still');
+  assert.deepEqual([exitCode, stdout], [0, 'still\n']);
+});
 
 test('KRN-16 a flood of results is cut and says so', async (t) => {
   const kernel = await (await open(t)).kernel();

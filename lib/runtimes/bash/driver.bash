@@ -94,6 +94,9 @@ __glovebox_end() {
 trap '{
   __glovebox_interrupt; [[ -z $__glovebox_running ]] || builtin break 999
 } 2>/dev/null' INT
+# For cells that unset all functions.
+readonly -f __glovebox_answer __glovebox_end __glovebox_frame \
+  __glovebox_interrupt __glovebox_number __glovebox_status_is __glovebox_wait
 __glovebox_running= __glovebox_options= __glovebox_status=0
 
 # On one line in the end: lines of a cell count from that of its eval. `read -t 0`

@@ -19,6 +19,9 @@ from imports import after_import
 FUTURES = 0x1FE0000
 CO_COROUTINE = 0x80
 
+# A class's name. Its metaclass may have a __name__ that does anything.
+name_of = vars(type)["__name__"].__get__
+
 # The answer of most cells.
 NO_FAILURE = to_json({"exitCode": 0, "error": None})
 
@@ -372,7 +375,7 @@ def describe(failure, name):
         return failures.report(failure, name)
     except BaseException:
         # Out of memory, most likely. The cell still gets its answer.
-        return 1, {"name": type(failure).__name__, "message": "",
+        return 1, {"name": name_of(type(failure)), "message": "",
                    "traceback": "", "line": None}
 
 

@@ -4,6 +4,7 @@
 import sys
 
 import sources
+from cells import name_of
 from imports import Borrowing
 from streams import plain_hooks, write_error
 
@@ -25,7 +26,7 @@ def report(error, cell_name=None):
     if code is None:
         code = 130 if isinstance(error, KeyboardInterrupt) else 1
     return code, {
-        "name": type(error).__name__,
+        "name": name_of(type(error)),
         "message": shorten(message_of(error), MESSAGE_CHARS),
         "traceback": shorten(text, TRACEBACK_CHARS),
         "line": line_of(error, cell_name),
@@ -98,7 +99,7 @@ def format_plainly(error):
     if text:
         text = "Traceback (most recent call last):\n" + text
     message = message_of(error)
-    return (text + type(error).__name__ + (": " + message if message else "")
+    return (text + name_of(type(error)) + (": " + message if message else "")
             + "\n")
 
 
