@@ -46,12 +46,12 @@ function checkCode(code, language) {
  */
 function cellBody(code, name, language) {
   // No code is shorter as JSON, and to make that of a huge one takes seconds.
-  if (code.length > maxFrameBytes) throw tooLong(code.length);
+  if (code.length > maxFrameBytes) throw tooLong(code.length, language);
   const body = language === 'bash' ? code : JSON.stringify({ code, name });
   // No character takes more than three bytes for each unit of its length.
   if (body.length * 3 <= maxFrameBytes) return body;
   const bytes = Buffer.byteLength(body);
-  if (bytes > maxFrameBytes) throw tooLong(bytes);
+  if (bytes > maxFrameBytes) throw tooLong(bytes, language);
   return body;
 }
 
@@ -66,10 +66,11 @@ function commandBody(command) {
   return JSON.stringify(command);
 }
 
-function tooLong(bytes) {
+function tooLong(bytes, language) {
+  const form = language === 'bash' ? '' : ' as JSON';
   return invalidOption(
     'code',
-    `at most ${maxFrameBytes} bytes of code as JSON`,
+    `at most ${maxFrameBytes} bytes of code${form}`,
     `${bytes} bytes`,
   );
 }
@@ -88,7 +89,9 @@ function driverCommand(runtime, argv, code) {
 // begins with "-" or "+" would be options of bash, or of eval.
 function bashCommand(executable, code) {
   if (code === undefined) return bashKernelCommand(executable);
-  const fits = Buffer.byteLength(code) <= maxStringBytes;
+  const bytes = Buffer.byteLength(code);
+  if (bytes > maxFrameBytes) throw tooLong(bytes, 'bash');
+  const fits = bytes <= maxStringBytes;
   // Longer code cannot be an argument. It comes as descriptor 3, which is
   // closed before the first line of it runs.
   const command = fits ? code : 'eval -- "$(</dev/fd/3)" 3<&-';

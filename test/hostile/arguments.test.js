@@ -390,10 +390,16 @@ test('ENV-11 code up to 64 MiB runs, and more is refused', async (t) => {
   assertFinished(result);
   assert.equal(result.stdout, `${mib << 20}\n`);
   const huge = 'x'.repeat(100 << 20);
-  await assert.rejects(sandbox.runCode(huge), {
-    ...invalid,
-    message: /at most 67108864 bytes of code/,
-  });
+  for (const language of languages) {
+    const kernel = await sandbox.kernel({ language });
+    for (const runner of [sandbox, kernel]) {
+      const options = runner === kernel ? {} : { language };
+      await assert.rejects(runner.runCode(huge, options), {
+        ...invalid,
+        message: /at most 67108864 bytes of code/,
+      });
+    }
+  }
 });
 
 // ---- ENV-13, ENV-14 --------------------------------------------------------
