@@ -9,11 +9,14 @@ const { escaped, quoted } = require('./quoted.js');
 const { remedyFor } = require('./remedies.js');
 
 // By number: name and words. Node knows most with words, more without, and not
-// the one that deeply nested user namespaces fail with.
+// the one that deeply nested user namespaces fail with. Where it has none, those
+// that a box meets.
 const errnos = new Map([
   [87, ['EUSERS', 'too many users']],
   ...Object.entries(constants.errno).map(([name, number]) => [number, [name]]),
   ...Array.from(getSystemErrorMap(), ([number, known]) => [-number, known]),
+  [8, ['ENOEXEC', 'no format of a program that this machine executes']],
+  [122, ['EDQUOT', 'disk quota exceeded']],
 ]);
 
 /** "ENOSPC" for 28; undefined for 0. */
