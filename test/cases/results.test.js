@@ -278,6 +278,19 @@ test('JavaScript gives its last value and what it displays, as script and as mod
   }
 });
 
+test('JavaScript shows an object without running its getters', async (t) => {
+  const sandbox = await open(t);
+  const kernel = await sandbox.kernel({ language: 'node' });
+  const code = '({ a: 1, get b() { console.log("run"); return 2; } })';
+  for (const runner of [sandbox, kernel]) {
+    const options = runner === kernel ? {} : { language: 'node' };
+    const result = await runner.runCode(code, options);
+    assert.equal(result.text, '{ a: 1, b: [Getter] }');
+    assert.equal(result.results[0].json, undefined);
+    assert.equal(result.stdout, '');
+  }
+});
+
 test('a flood of results of JavaScript is cut', async (t) => {
   const sandbox = await open(t);
   const { results, truncated, stdout, exitCode } = await sandbox.runCode(

@@ -69,12 +69,17 @@ function isPlainData(value, left, depth = 0) {
     if (value.length > left.nodes) return false;
     return value.every((item) => isPlainData(item, left, depth + 1));
   }
-  return Object.entries(value).every(
-    ([name, item]) =>
+  return Object.keys(value).every((name) => {
+    const property = Object.getOwnPropertyDescriptor(value, name);
+    // A getter is code: to show a value is not to run it.
+    if (property.get || property.set) return false;
+    const { value: item } = property;
+    return (
       isPlainData(name, left, depth) &&
       // A property without a value is left out, as JSON has it.
-      (item === undefined || isPlainData(item, left, depth + 1)),
-  );
+      (item === undefined || isPlainData(item, left, depth + 1))
+    );
+  });
 }
 
 /** `value` as JSON; undefined if that would not be all of it. */
