@@ -251,6 +251,69 @@ test('the rows of a data frame come as JSON, all or none', async (t) => {
   }
 });
 
+// ---- Code of notebooks -------------------------------------------------------
+
+// What the installed one does where no shell of IPython runs.
+const ipython = {
+  '__init__.py': '',
+  'core/__init__.py': '',
+  'core/display_functions.py': `__all__ = ['display', 'publish_display_data', 'clear_output']
+def display(*objs, **options): print(*objs)
+def publish_display_data(data, metadata=None): print(data)
+def clear_output(wait=False): print('\\033[2K\\r', end='')
+`,
+  'display.py': 'from IPython.core.display_functions import *\n',
+};
+
+const notebookCode = `from IPython.display import clear_output, display
+class Page:
+    def _repr_html_(self): return '<b>page</b>'
+display(Page(), 'text')
+clear_output(wait=True)
+display({'text/html': '<i>raw</i>', 'text/plain': 'raw'}, raw=True)
+import IPython.core.display_functions as functions
+functions.publish_display_data({'text/html': '<u>data</u>'})`;
+
+for (const { name, begin } of forms) {
+  test(`IPython.display shows rich results ${name}`, async (t) => {
+    const sandbox = await open(t);
+    for (const [path, text] of Object.entries(ipython)) {
+      await sandbox.writeFile(`IPython/${path}`, text);
+    }
+    const run = await begin(sandbox);
+    const result = await run(notebookCode);
+    assert.equal(result.stderr, '');
+    assert.equal(result.stdout, '');
+    assert.deepEqual(
+      result.results.map(({ html, text }) => html ?? text),
+      ['<b>page</b>', "'text'", '<i>raw</i>', '<u>data</u>'],
+    );
+  });
+
+  test(`commands of IPython are syntax errors that say whose they are ${name}`, async (t) => {
+    const run = await begin(await open(t));
+    for (const code of [
+      '%matplotlib inline',
+      '%%time\nx = 1',
+      '!pip install x',
+      'x = 1\nfiles = !ls',
+      'print?',
+    ]) {
+      const { exitCode, stderr, error } = await run(code);
+      assert.equal(exitCode, 1, code);
+      assert.match(
+        stderr,
+        /SyntaxError: .*\n\(commands with %, ! and \?.*\)\n$/,
+      );
+      assert.equal(error.traceback, stderr);
+    }
+    for (const code of ['x = 1 +', 'a = b !', 'x == !y', 'print("%d %', '"x']) {
+      const { stderr } = await run(code);
+      assert.ok(!stderr.includes('IPython'), stderr);
+    }
+  });
+}
+
 // ---- JavaScript --------------------------------------------------------------
 
 test('JavaScript gives its last value and what it displays, as script and as module', async (t) => {

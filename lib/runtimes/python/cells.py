@@ -30,6 +30,10 @@ RECURSION_LIMIT = 500
 
 # Libraries that need a hand in here, and the file of the driver that lends it.
 MENDED = {
+    "IPython.core.display": "notebooks",
+    "IPython.core.display_functions": "notebooks",
+    # It may have been preloaded with the names of the other.
+    "IPython.display": "notebooks",
     "inspect": "classes",
     "linecache": "sources",
     "matplotlib": "figures",

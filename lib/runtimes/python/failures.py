@@ -12,6 +12,9 @@ from streams import plain_hooks, write_error
 MESSAGE_CHARS = 64 << 10
 TRACEBACK_CHARS = 1 << 20
 
+HINT = ("(commands with %, ! and ? are IPython's, not Python's; "
+        "subprocess.run() starts programs)\n")
+
 
 def report(error, cell_name=None):
     """Show an exception that no code caught; return (exit code, description).
@@ -21,7 +24,7 @@ def report(error, cell_name=None):
     if isinstance(error, SystemExit):
         return exit_code(error), None
     clean_chain(error)
-    text = format_error(error)
+    text = format_error(error) + hint_at(error)
     code = run_excepthook(error, text)
     if code is None:
         code = 130 if isinstance(error, KeyboardInterrupt) else 1
@@ -86,6 +89,21 @@ def format_error(error):
     except BaseException:
         # The code patched what traceback needs (KRN-14), or is out of memory.
         return format_plainly(error)
+
+
+def hint_at(error):
+    """A line for code of a notebook, whose commands Python knows nothing of."""
+    if type(error) is not SyntaxError or error.filename not in sources.cells:
+        return ""
+    line = error.text.strip() if isinstance(error.text, str) else ""
+    # files = !ls
+    name, _, value = line.partition("=")
+    if name.strip().isidentifier():
+        line = value.strip()
+    # !ls, ?name, name?, %time, %%time
+    is_command = (line[:1] in ("!", "?") or line[-1:] == "?" or
+                  line[:1] == "%" and line.lstrip("%")[:1].isalpha())
+    return HINT if is_command else ""
 
 
 def format_plainly(error):

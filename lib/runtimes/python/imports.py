@@ -8,8 +8,9 @@ from _frozen_importlib_external import PathFinder
 from _thread import get_ident
 
 OWN_FILES = ("awaiting", "cells", "channel", "classes", "ending", "failures",
-             "figures", "imports", "kernel", "preloading", "results",
-             "scouting", "sources", "spawning", "streams", "supervisor", "waiting")
+             "figures", "imports", "kernel", "notebooks", "preloading",
+             "results", "scouting", "sources", "spawning", "streams",
+             "supervisor", "waiting")
 
 # Before the driver's own import statements get another meaning.
 original_import = __import__
