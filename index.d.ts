@@ -570,8 +570,9 @@ export interface KernelOptions extends Omit<PerCallOptions, 'stdin'> {
    *   ones and may be said again; `await` at the top; `require`. The event loop
    *   goes on between cells. `process.exit()` ends the cell.
    * - `"bash"`: one shell; variables, functions, folder and options stay. `exit`
-   *   ends the shell and the kernel, and so does a failing command under `set -e`;
-   *   the cell's `exitCode` is then the shell's.
+   *   ends the shell and the kernel, and so does what ends a script: a failing
+   *   command under `set -e`, an unset variable under `set -u`, `${name:?}`, `exec`.
+   *   The cell's `exitCode` is then the shell's.
    *
    * @default "python"
    */
