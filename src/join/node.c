@@ -2,9 +2,12 @@
 
 /* The library as Node loads it: an addon with two functions. take() returns the
  * call's working folder and its variables, each with a NUL behind it, or null
- * if there will be no call. leave(code) ends the process and does nothing else.
+ * if there will be no call. leave(code) ends the process and does nothing else;
+ * it returns where a library was loaded since take(), which may have to do
+ * something at the end: in any thread, and however it was loaded.
  */
 
+#include <link.h>
 #include <node_api.h>
 #include <stddef.h>
 
@@ -21,6 +24,23 @@ WEAK(napi_get_null);
 WEAK(napi_get_value_int32);
 WEAK(napi_set_named_property);
 WEAK(napi_throw_error);
+WEAK(dl_iterate_phdr);
+
+/* Libraries that were ever loaded, as of take(). */
+static unsigned long long loaded_before;
+
+static int read_loaded(struct dl_phdr_info* info, size_t size, void* data) {
+  (void)size;
+  *(unsigned long long*)data = info->dlpi_adds;
+  return 1; /* each says the same */
+}
+
+static unsigned long long count_loaded(void) {
+  unsigned long long count = 0;
+  /* Without it nothing can be loaded. */
+  if (dl_iterate_phdr != NULL) (void)dl_iterate_phdr(read_loaded, &count);
+  return count;
+}
 
 /* The exec blob without argv: the folder, then env. */
 static napi_status tell(napi_env env, const struct gbx_take* taken,
@@ -46,6 +66,7 @@ static napi_value take(napi_env env, napi_callback_info info) {
   (void)info;
   struct gbx_take taken;
   napi_value result = NULL;
+  loaded_before = count_loaded();
   if (gbx_take(&taken) < 0) {
     (void)napi_throw_error(env, NULL, "the call could not be taken");
   } else if (taken.ret_size == 0) {
@@ -62,8 +83,9 @@ static napi_value leave(napi_env env, napi_callback_info info) {
   int32_t code = 0; /* as of what is no number */
   if (napi_get_cb_info(env, info, &count, &argument, NULL, NULL) == napi_ok)
     (void)napi_get_value_int32(env, argument, &code);
-  (void)call(__NR_exit_group, code, 0, 0, 0);
-  return NULL; /* not reached */
+  if (count_loaded() == loaded_before)
+    (void)call(__NR_exit_group, code, 0, 0, 0);
+  return NULL;
 }
 
 static void export(napi_env env, napi_value exports, const char* name,

@@ -5,6 +5,8 @@
 // in an interpreter that was started for it (`warm: false`).
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const { compileLibrary, hasCompiler } = require('../hostile/attack.js');
 const {
   eventuallyWarm,
   open,
@@ -431,6 +433,50 @@ setTimeout(() => { throw new Error('caught'); }, 5)`,
   'a promise that stays open': 'await new Promise(() => {})',
   'no exit handlers at all': `process.on('exit', () => console.log('never'));
 process.removeAllListeners(); 0`,
+  'a promise of an exit handler': `process.on('exit', () => {
+  Promise.resolve().then(() => console.log('then'));
+  Promise.reject(new Error('refused'));
+}); 0`,
+  'a promise of an exit handler, and an exit': `process.on('exit', () => {
+  Promise.resolve().then(() => console.log('never'));
+  Promise.reject(new Error('never'));
+});
+process.exit(3)`,
+  'an exit event that the code makes': `process.on('beforeExit', () => {
+  process.emit('exit', 0);
+  console.log('after');
+}); 0`,
+  'an exit code that is a string': "process.exit('5')",
+  'an exit code for later that is a string':
+    "process.exitCode = '9'; process.exit()",
+  'an exit code that is an object': 'process.reallyExit({ valueOf: () => 4 })',
+  'an exit code that has no reading': "process.exit('abc')",
+  'an exit code that is large': 'process.exit(2 ** 32 + 3)',
+  'an exit with functions of its own': `process.on = process.off = process.listeners = () => { throw new Error('on'); };
+process.getActiveResourcesInfo = Reflect.apply = Number.isInteger = process.on;
+Object.keys = Array.prototype.includes = Array.prototype.at = process.on;
+globalThis.Number = () => 77;
+process.exitCode = 3; void 0`,
+  'an exit at once with functions of its own': `Object.keys = Reflect.apply = Number.isInteger = () => { throw new Error('on'); };
+process.getActiveResourcesInfo = Object.keys;
+process.exit(3)`,
+  'an exit whose last step cannot be read': `Object.defineProperty(process, 'reallyExit', {
+  get() { throw new Error('read'); },
+}); 0`,
+  'an exit while files are written': `const fs = require('fs');
+const file = fs.openSync('left', 'w');
+fs.write(file, 'x'.repeat(1000), () => {});
+fs.writeFileSync('old', '');
+fs.promises.rename('old', 'new');
+for (let i = 0; i < 20; i++) fs.mkdir('folder' + i, () => {});
+process.exit(0)`,
+  'and what is written then': `const fs = require('fs');
+console.log(fs.statSync('left').size, fs.existsSync('old'), fs.existsSync('new'));
+console.log(fs.readdirSync('.').filter((name) => name.startsWith('folder')).length)`,
+  'a log of events': `require('trace_events').createTracing({ categories: ['node.perf'] }).enable();
+performance.mark('marked'); 0`,
+  'and what it says then': `const { traceEvents } = JSON.parse(require('fs').readFileSync('node_trace.1.log'));
+console.log(traceEvents.some(({ name }) => name === 'marked'))`,
   'an exit of its own making': `const { reallyExit } = process;
 process.reallyExit = (code) => { console.log('really', code); reallyExit.call(process, 7); };
 process.exit(2)`,
@@ -449,6 +495,17 @@ file.write('z'.repeat(200000)); file.end(() => console.log(require('fs').statSyn
   'a result': '[1, { a: 2 }]',
 };
 
+const load = `process.dlopen({ exports: {} }, '/workspace/farewell.node')`;
+const addonRows = {
+  'an addon': 'require("./farewell.node"); 0',
+  'an addon that is not remembered': `require('./farewell.node');
+delete require.cache[require.resolve('./farewell.node')]; 0`,
+  'an addon that was not required': `${load}; 0`,
+  'an addon, and an exit': `${load}; process.exit(2)`,
+  'an addon of a worker': `const { Worker } = require('worker_threads');
+new Worker(${JSON.stringify(load)}, { eval: true })`,
+};
+
 test('a warm call of node sees and does what a cold one does', async (t) => {
   const node = { language: 'node' };
   const both = await openBoth(t);
@@ -461,4 +518,11 @@ test('a warm call of node sees and does what a cold one does', async (t) => {
   }
   assert.ok(isWarm, 'calls of node become warm');
   await compare(both, nodeRows, 'node');
+
+  if (!hasCompiler()) return skip(t, 'no C compiler');
+  for (const sandbox of [both.cold, both.warm]) {
+    const addon = fs.readFileSync(compileLibrary('farewell'));
+    await sandbox.writeFile('farewell.node', addon);
+  }
+  await compare(both, addonRows, 'node');
 });
