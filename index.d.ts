@@ -288,7 +288,8 @@ export interface SandboxOptions {
    *
    * @default []
    * @throws {SandboxError} ERR_SANDBOX_PRELOAD — of `open()`: a module cannot be
-   *   imported, or leaves a thread or an open file, which calls cannot share.
+   *   imported, or leaves a thread, an open file or shared memory (`mmap`, a lock of
+   *   `multiprocessing`), which calls cannot share.
    * @throws {SandboxError} ERR_SANDBOX_INVALID_OPTION — no module's name, more
    *   than 64 of them, or `warm: false` beside it.
    *

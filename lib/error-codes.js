@@ -193,7 +193,7 @@ const nativeCodes = {
     meaning: 'The modules of `preload` could not be imported',
     cause:
       "The image's Python has no such module, or importing it fails, hangs, or " +
-      'leaves what calls cannot share: a thread, an open file.',
+      'leaves what calls cannot share: a thread, an open file, shared memory.',
     remedy:
       'Import it in a call without `preload` to see its traceback; leave out ' +
       'what cannot be shared.',

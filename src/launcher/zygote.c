@@ -5,6 +5,9 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -136,6 +139,37 @@ int zygote_fork(struct zygote* zygote, const struct gbx_msg_fork* request,
   return 0;
 }
 
+/* Memory that is mapped as shared stays one and the same in all forks: what a
+ * call writes there others read. smaps and not maps, since what cannot be
+ * written to may be made so, but for files that were opened to be read. */
+static int refuse_shared_memory(pid_t pid, struct gbx_err* err) {
+  char path[64], *line = NULL;
+  char found[128] = "";
+  size_t room = 0;
+  bool is_shared = false;
+  (void)snprintf(path, sizeof path, "/proc/%d/smaps", pid);
+  FILE* file = fopen(path, "re");
+  if (file == NULL)
+    return gbx_fail(err, GBX_E_PRELOAD, errno, "open", "%s", path);
+  while (!is_shared && getline(&line, &room, file) >= 0) {
+    unsigned long start, end;
+    if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %127[^\n]", &start, &end,
+               found) == 2)
+      found[0] = '\0'; /* it has no name */
+    is_shared =
+        strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " sh ") != NULL;
+  }
+  bool failed = ferror(file) != 0;
+  free(line);
+  (void)fclose(file);
+  if (failed) return gbx_fail(err, GBX_E_PRELOAD, errno, "read", "%s", path);
+  if (!is_shared) return 0;
+  return gbx_fail(
+      err, GBX_E_PRELOAD, 0, "interpreter",
+      "has mapped memory in an import that all calls would share (%.100s)",
+      found);
+}
+
 bool zygote_receive(struct zygote* zygote, struct gbx_msg_forked* ret_forked) {
   if (zygote->socket_fd < 0) return false;
   union gbx_msg message;
@@ -149,7 +183,13 @@ bool zygote_receive(struct zygote* zygote, struct gbx_msg_forked* ret_forked) {
   gbx_fds_close(&fds);
   *ret_forked = (struct gbx_msg_forked){0};
   if (message.head.type == GBX_M_WAITING) {
-    zygote->state = ZYGOTE_WAITING;
+    struct gbx_err err = {0};
+    if (refuse_shared_memory(zygote->pid, &err) == 0) {
+      zygote->state = ZYGOTE_WAITING;
+    } else {
+      zygote->err = err;
+      (void)kill(zygote->pid, SIGKILL); /* its reaping does the rest */
+    }
   } else if (message.head.type == GBX_M_FORKED) {
     *ret_forked = message.forked;
   } else if (message.head.type == GBX_M_FAILED) {

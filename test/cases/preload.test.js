@@ -109,6 +109,17 @@ test('an import that ends, prints, reads or leaves something behind is dealt wit
       'import threading, time\n' +
       'threading.Thread(target=time.sleep, args=(9,), name="beat", daemon=True).start()',
     opens: 'file = open("/etc/hostname")',
+    maps: 'import mmap\npage = mmap.mmap(-1, 4096)',
+    maps_read_only:
+      'import mmap\npage = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)',
+    maps_a_file:
+      'import mmap\nwith open("/etc/passwd", "rb") as file:\n' +
+      '    page = mmap.mmap(file.fileno(), 1, prot=mmap.PROT_READ)',
+    locks: 'import multiprocessing\nlock = multiprocessing.Lock()',
+    attaches:
+      'import ctypes\nlibc = ctypes.CDLL(None)\n' +
+      'libc.shmat.restype = ctypes.c_void_p\n' +
+      'libc.shmat(libc.shmget(0, 4096, 0o1600), None, 0)',
     speaks:
       'import os, sys\nprint("printed")\nsys.stderr.write("written")\n' +
       'os.write(1, b"raw" * 100000)\nread = sys.stdin.read()',
@@ -125,6 +136,11 @@ test('an import that ends, prints, reads or leaves something behind is dealt wit
     long: /: import long: ValueError: x{100,}$/,
     starts:
       /: import starts: the import starts a thread \(beat\), which no call/,
+    maps: /: interpreter has mapped memory in an import that all calls would share \(\/dev\/zero/,
+    maps_read_only: /memory .* that all calls would share/,
+    maps_a_file: /: descriptor \d+ is left open by the import/,
+    locks: /memory .* that all calls would share \(\/dev\/shm\/sem/,
+    attaches: /memory .* that all calls would share/,
     opens: /: import opens: descriptor \d+ is left open by the import/,
   };
   for (const [name, message] of Object.entries(expected)) {
@@ -197,17 +213,19 @@ test('modules of the workspace are not preloaded', async (t) => {
 });
 
 test('what is random differs from call to call with preloaded modules', async (t) => {
-  const sandbox = await open(t, { preload: ['random', 'tempfile', 'uuid'] });
+  const preload = ['multiprocessing', 'random', 'tempfile', 'uuid'];
+  const sandbox = await open(t, { preload });
   const seen = new Set();
   for (let i = 0; i < 8; i++) {
     const line = await prints(
       sandbox,
-      'import random, tempfile, uuid\n' +
-        'print(random.random(), tempfile.mkdtemp(), uuid.uuid4(), uuid.uuid1())',
+      'import multiprocessing, random, tempfile, uuid\n' +
+        'print(random.random(), tempfile.mkdtemp(), uuid.uuid4(), uuid.uuid1(),\n' +
+        '      multiprocessing.current_process().authkey.hex())',
     );
     for (const part of line.split(' ')) seen.add(part);
   }
-  assert.equal(seen.size, 8 * 4);
+  assert.equal(seen.size, 8 * 5);
 });
 
 test('libraries that the driver mends are mended when they are preloaded', async (t) => {

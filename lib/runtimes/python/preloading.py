@@ -159,6 +159,10 @@ def renew():
     tempfile = sys.modules.get("tempfile")
     if tempfile is not None:
         tempfile._name_sequence = None
+    # The password of connections between processes.
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        process.current_process().authkey = os.urandom(32)
     # Folders that were not there yet may be there now.
     for path, finder in list(sys.path_importer_cache.items()):
         if finder is None:
