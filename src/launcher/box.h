@@ -62,6 +62,7 @@ struct box {
 
   struct run* run;            /* waiting for this box, or running in it */
   struct watchdog_box memory; /* looked at where there is no cgroup */
+  bool is_own;                /* it was made for its run */
   bool is_empty;              /* but for init */
   bool dismissed;             /* nobody wants it any more */
   bool reaped;                /* freed when the events at hand are done */

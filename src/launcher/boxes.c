@@ -87,6 +87,7 @@ struct box* make_box(const struct root* root, enum gbx_runtime runtime,
     if (parts.leaf != 0) keeper_drop_leaf(parts.leaf);
     return NULL;
   }
+  box->is_own = run != NULL;
   box->number = ++launcher.next_box;
   box->next = launcher.boxes;
   launcher.boxes = box;
@@ -131,18 +132,16 @@ static void box_is_ready(struct box* box, const struct gbx_msg_box_ready* ready,
     profile_note(GBX_AT_BOX_MADE, box->run->request.head.id);
   struct root* root = find_root(box->root);
   if (box->by_zygote && root != NULL) root->zygote.failures = 0;
-  int result = box->run != NULL
-                   ? dispatch(box, box->run, &err)
-                   : watch(box->payload_fd, &box->watch[BOX_PAYLOAD], &err);
-  if (result < 0) give_up_box(box, &err);
+  if (box->run != NULL)
+    begin_run(box);
+  else if (watch(box->payload_fd, &box->watch[BOX_PAYLOAD], &err) < 0)
+    give_up_box(box, &err);
 }
 
 static void box_is_bound(struct box* box) {
-  struct gbx_err err = {0};
   if (box->state != BOX_BINDING) return;
   box->state = BOX_BOUND;
-  if (box->run != NULL && dispatch(box, box->run, &err) < 0)
-    give_up_box(box, &err);
+  if (box->run != NULL) begin_run(box);
 }
 
 /* init has made the box. `fds`: its namespaces and its payload's socket. */

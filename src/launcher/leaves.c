@@ -87,7 +87,8 @@ int leaves_make(const struct cgroup* cgroup, uint32_t number,
                 const struct gbx_wire_limits* limits,
                 struct cgroup_leaf* ret_parts, struct gbx_err* err) {
   struct leaf* leaf;
-  while ((leaf = find_spare(limits)) != NULL) {
+  bool is_new = limits_are_small(limits);
+  while (!is_new && (leaf = find_spare(limits)) != NULL) {
     struct gbx_err ignored = {0};
     /* Once more: somebody may have removed it meanwhile, as it was empty. */
     if (cgroup_renew_leaf(cgroup, &leaf->parts, leaf->residue_fd) &&

@@ -14,6 +14,12 @@
 /* More than that wait for so long. */
 #define LEAVES_IDLE_MS 2000
 
+/* Whether a box would miss what its leaf may hold of one before it. Such get a
+ * new leaf, and no box that waits. */
+static inline bool limits_are_small(const struct gbx_wire_limits* limits) {
+  return limits->memory_bytes != 0 && limits->memory_bytes < (8ull << 20);
+}
+
 /* Makes leaf `number`, or takes a spare one, with its limits in force. The
  * descriptors in `ret_parts` are for sending; leaves_sent() comes next. On
  * failure nothing is left of it. */

@@ -43,7 +43,7 @@ static bool same_limits(const struct gbx_wire_limits* a,
          a->cpu_millis == b->cpu_millis;
 }
 
-int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
+static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   const struct gbx_wire_limits* limits = &run->request.limits;
   if (box_payload_is_gone(box))
     return gbx_fail(err, GBX_E_DIED, ECHILD, "payload", "ended as it waited");
@@ -115,28 +115,41 @@ static struct box* choose_spare_box(const struct root* root,
   return box;
 }
 
-void place_run(struct root* root, struct run* run, bool cold) {
+static void make_place(const struct root* root, struct run* run,
+                       enum gbx_runtime runtime) {
   struct gbx_err err = {0};
-  struct box* box = cold ? NULL : choose_spare_box(root, &run->request);
-  if (box != NULL) {
-    remove_spare_box(box);
-    box->run = run;
-    if (box->state == BOX_MAKING || box->state == BOX_BINDING)
-      return; /* its BOX_READY or BOUND dispatches it */
-    if (dispatch(box, run, &err) == 0) return;
-    /* It died while it waited, or has used more than the run's limits allow: a
-     * new one works, or says why not. */
-    box->run = NULL;
-    give_up_box(box, &err);
-  }
-  enum gbx_runtime runtime =
-      cold ? GBX_RUNTIME_NONE : choose_runtime(root, &run->request);
-  box = make_box(root, runtime, run_wants_leaf(&run->request),
-                 &run->request.limits, &run->request, &err);
+  struct box* box = make_box(root, runtime, run_wants_leaf(&run->request),
+                             &run->request.limits, &run->request, &err);
   if (box == NULL)
     fail_run(run, &err);
   else
     box->run = run;
+}
+
+void begin_run(struct box* box) {
+  struct gbx_err err = {0};
+  struct run* run = box->run;
+  if (dispatch(box, run, &err) == 0) return;
+  const struct root* root = find_root(box->root);
+  bool gets_another = !box->is_own && root != NULL;
+  if (gets_another) box->run = NULL;
+  give_up_box(box, &err);
+  /* It died while it waited, or has used more than the run's limits allow: a
+   * new one works, or says why not. */
+  if (gets_another) make_place(root, run, choose_runtime(root, &run->request));
+}
+
+void place_run(struct root* root, struct run* run, bool cold) {
+  struct box* box = cold ? NULL : choose_spare_box(root, &run->request);
+  if (box == NULL) {
+    make_place(root, run,
+               cold ? GBX_RUNTIME_NONE : choose_runtime(root, &run->request));
+    return;
+  }
+  remove_spare_box(box);
+  box->run = run;
+  /* Else its BOX_READY or BOUND begins it. */
+  if (box->state != BOX_MAKING && box->state != BOX_BINDING) begin_run(box);
 }
 
 void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {

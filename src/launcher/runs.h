@@ -14,8 +14,9 @@ void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds);
 /* Gives the run a box; `cold` one in which nothing waits. */
 void place_run(struct root* root, struct run* run, bool cold);
 
-/* With the run's limits in force and the workspace's tree, off it goes. */
-int dispatch(struct box* box, struct run* run, struct gbx_err* err);
+/* Its box is ready: with its limits in force and the workspace's tree, off it
+ * goes. */
+void begin_run(struct box* box);
 
 /* Says END and frees it. `box`: NULL if it got none. */
 void end_run(struct box* box, struct run* run, const struct gbx_msg_end* end);

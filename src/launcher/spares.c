@@ -3,6 +3,7 @@
 
 #include "common/fd.h"
 #include "launcher/boxes.h"
+#include "launcher/leaves.h"
 #include "launcher/roots.h"
 #include "launcher/runs.h"
 #include "launcher/shelf.h"
@@ -36,7 +37,8 @@ static bool spare_box_suits(const struct box* box,
                             const struct gbx_msg_run* run) {
   const uint32_t own = GBX_RUN_COLD | GBX_RUN_PTY | GBX_RUN_TRACE;
   if ((run->flags & own) != 0 || box->dismissed ||
-      box->end.err.code != GBX_OK || (box->leaf != 0) != run_wants_leaf(run))
+      box->end.err.code != GBX_OK || (box->leaf != 0) != run_wants_leaf(run) ||
+      (box->leaf != 0 && limits_are_small(&run->limits)))
     return false;
   if (box->workspace != 0 &&
       (box->workspace != run->workspace ||

@@ -82,6 +82,21 @@ time.sleep(20)`);
   assert.ok(result.durationMs < 10000 * timeScale, `${result.durationMs} ms`);
 });
 
+test('a limit that a waiting interpreter is above ends the call, and is no failure of the sandbox', async (t) => {
+  if (!hasCgroups) return skipWithoutCgroups(t);
+  const sandbox = await open(t);
+  const options = { language: 'node', memoryMb: 4 };
+  // As many as find boxes that wait, that are being made, and none.
+  for (let i = 0; i < 8; i++) {
+    await sandbox.runCode('0', { language: 'node' });
+    const calls = Array.from({ length: 5 }, () =>
+      sandbox.runCode('0', options),
+    );
+    for (const { fault } of await Promise.all(calls))
+      assert.equal(fault?.type, 'oom');
+  }
+});
+
 test('files in /tmp, home and /dev/shm count as memory', async (t) => {
   const sandbox = await open(t, { memoryMb: 64 });
   for (const folder of ['/tmp', '/home/user', '/dev/shm']) {

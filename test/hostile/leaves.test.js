@@ -5,7 +5,10 @@
 // limits hold as in new ones, and nothing of that one counts.
 
 const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
 const {
   descendants,
   eventually,
@@ -78,6 +81,33 @@ test(
     for (let i = 0; i < 20; i++) {
       const { usage } = await sandbox.run(['true']);
       assert.ok(usage.maxMemoryBytes < 50 * MiB, `${usage.maxMemoryBytes}`);
+    }
+  },
+);
+
+test(
+  'what boxes left on a tmpfs does not end one with little memory',
+  needsV1,
+  async (t) => {
+    const workspace = fs.mkdtempSync(path.join(os.tmpdir(), 'tmpfs-'));
+    execFileSync('mount', ['-t', 'tmpfs', 'none', workspace]);
+    t.after(() => {
+      execFileSync('umount', ['-l', workspace]);
+      fs.rmdirSync(workspace);
+    });
+    fs.chmodSync(workspace, 0o777);
+    const sandbox = await open(t, { workspace });
+    // Memory that nobody can take back: the leaf pays as long as the file is
+    // there. Less of it than keeps a leaf from being used again.
+    const write = (name) =>
+      `mkdir ${name}; cd ${name}; touch $(seq 80); head -c 700K /dev/zero > data`;
+    for (let round = 0; round < 6; round++) {
+      for (let i = 0; i < 20; i++)
+        assertFinished(await sandbox.run(['sh', '-c', write(`${round}-${i}`)]));
+      for (let i = 0; i < 20; i++)
+        assertFinished(
+          await sandbox.run(['true'], { memoryMb: 1 + (round % 2) }),
+        );
     }
   },
 );
