@@ -238,7 +238,9 @@ const libraryCodes = {
     cause:
       'It was not built, is of another version, or the launcher may not be ' +
       'executed.',
-    remedy: 'Run `npm run build` in the folder of glovebox.',
+    remedy:
+      'Run `npm run build` in the checkout of glovebox; where it was installed ' +
+      'from a package, install it anew from there.',
   },
   ARCHIVE: {
     meaning: 'The archive is refused',

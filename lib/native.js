@@ -2,6 +2,7 @@
 'use strict';
 
 const fs = require('node:fs');
+const path = require('node:path');
 const { version } = require('../package.json');
 const {
   addonPath,
@@ -68,11 +69,19 @@ function load(folder = buildFolder) {
     const lines = problems.map((problem) => `\n  ${problem}`).join('');
     throw new SandboxError(
       `The compiled part of glovebox could not be loaded. Tried:${lines}\n` +
-        'Run `npm run build` in the folder of glovebox to compile it.',
+        adviseToBuild(),
       { code: 'ERR_SANDBOX_LOAD', cause },
     );
   }
   return { native, launcher };
+}
+
+/** What is installed from a package has no recipe to compile it by. */
+function adviseToBuild(root = path.join(__dirname, '..')) {
+  return fs.existsSync(path.join(root, 'binding.gyp'))
+    ? `Run \`npm run build\` in ${root} to compile it.`
+    : 'Run `npm run build` in a checkout of glovebox, on a machine like this ' +
+        'one, and install it from there.';
 }
 
 function findLauncherProblem(launcher) {
@@ -129,4 +138,11 @@ function isSupported() {
   }
 }
 
-module.exports = { checkPlatform, getEngine, getNative, isSupported, load };
+module.exports = {
+  adviseToBuild,
+  checkPlatform,
+  getEngine,
+  getNative,
+  isSupported,
+  load,
+};

@@ -3,6 +3,8 @@
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
 const glovebox = require('../../lib/index.js');
@@ -98,4 +100,30 @@ test('glovebox/e2b is one module for require and import', () => {
   const [same, imported, required] = output.split('\n');
   assert.equal(same, 'true true true');
   assert.equal(imported, required);
+});
+
+// What npm finds a binding.gyp in, it compiles when it installs from a lock file,
+// since that says nothing of `gypfile: false`; and node-addon-api is not there.
+test('the package has what was compiled, and nothing that npm would compile', (t) => {
+  const cache = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-npm-'));
+  t.after(() => fs.rmSync(cache, { recursive: true }));
+  const output = execFileSync(
+    'npm',
+    ['pack', '--dry-run', '--json', '--ignore-scripts', `--cache=${cache}`],
+    { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
+  );
+  const [{ files }] = JSON.parse(output);
+  const paths = files.map((file) => file.path);
+  assert.deepEqual(
+    paths.filter((name) => name.endsWith('.gyp')),
+    [],
+  );
+  const scripts = ['preinstall', 'install', 'postinstall'].filter(
+    (name) => name in require('../../package.json').scripts,
+  );
+  assert.deepEqual(scripts, []);
+  for (const name of ['glovebox.node', 'launcher', 'join.so']) {
+    assert.ok(paths.includes(`build/Release/${name}`), name);
+  }
+  assert.ok(paths.includes('lib/index.js') && paths.includes('index.d.ts'));
 });

@@ -6,7 +6,12 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { afterEach, beforeEach, describe, test } = require('node:test');
-const { checkPlatform, isSupported, load } = require('../../lib/native.js');
+const {
+  adviseToBuild,
+  checkPlatform,
+  isSupported,
+  load,
+} = require('../../lib/native.js');
 const { version } = require('../../package.json');
 
 let folder;
@@ -93,6 +98,15 @@ describe('loading', () => {
     });
     delete require.cache[addon];
   });
+});
+
+test('who has the sources is told where to build, others to install anew', () => {
+  assert.match(adviseToBuild(folder), /in a checkout of glovebox.*install it/);
+  write('binding.gyp', '{}', 0o644);
+  assert.equal(
+    adviseToBuild(folder),
+    `Run \`npm run build\` in ${folder} to compile it.`,
+  );
 });
 
 test('other platforms are refused by name, before anything is loaded', () => {
