@@ -2,7 +2,8 @@
 'use strict';
 
 // `npm run build` compiles the addon, the launcher and join.so into build/Release.
-// `npm run build -- --clean` starts from nothing.
+// `npm run build -- --clean` starts from nothing. In a fresh clone it installs
+// what is missing first, as scripts/setup.js does.
 //
 // Only what changed is compiled again, but the project is always configured
 // anew: binding.gyp lists its sources by folder, and a new file must be seen.
@@ -72,9 +73,8 @@ function build(clean) {
   return 0;
 }
 
-// npm brings node-gyp and tells its scripts where it is.
-function buildThroughNpm(args) {
-  const { status, error } = spawnSync('npm', ['run', 'build', '--', ...args], {
+function run(command, args) {
+  const { status, error } = spawnSync(command, args, {
     cwd: root,
     stdio: 'inherit',
   });
@@ -82,11 +82,25 @@ function buildThroughNpm(args) {
   return status ?? 1;
 }
 
-if (require.main === module) {
-  const args = process.argv.slice(2);
-  process.exitCode = process.env.npm_config_node_gyp
-    ? build(args.includes('--clean'))
-    : buildThroughNpm(args);
+function arePackagesInstalled() {
+  try {
+    require.resolve('node-addon-api');
+    return true;
+  } catch {
+    return false;
+  }
 }
+
+function main(args) {
+  if (!arePackagesInstalled()) {
+    return run(process.execPath, ['scripts/setup.js', 'build']);
+  }
+  // npm brings node-gyp and tells its scripts where it is.
+  return process.env.npm_config_node_gyp
+    ? build(args.includes('--clean'))
+    : run('npm', ['run', 'build', '--', ...args]);
+}
+
+if (require.main === module) process.exitCode = main(process.argv.slice(2));
 
 module.exports = { isBuilt };
