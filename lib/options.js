@@ -26,16 +26,22 @@ const languageHints = {
   shell: 'bash',
 };
 
+function meantLanguage(value) {
+  if (typeof value !== 'string') return undefined;
+  const plain = value.toLowerCase();
+  return Object.hasOwn(languageHints, plain) ? languageHints[plain] : plain;
+}
+
 function languageKind(choices, reason = '') {
   const choice = kinds.oneOf(...choices);
   return {
     expected: choice.expected,
     read(value, option) {
       if (choices.includes(value)) return value;
-      const hint =
-        typeof value === 'string' && Object.hasOwn(languageHints, value)
-          ? `: say ${JSON.stringify(languageHints[value])}`
-          : reason;
+      const meant = meantLanguage(value);
+      const hint = choices.includes(meant)
+        ? `: say ${JSON.stringify(meant)}`
+        : reason;
       throw invalidOption(option, choice.expected, describe(value) + hint);
     },
   };
@@ -179,19 +185,20 @@ const terminalOptions = {
   term: { kind: kinds.text, default: 'xterm-256color' },
 };
 
+const terminal = {
+  expected: 'an object such as { cols: 80, rows: 24 }',
+  read(value, option) {
+    if (kinds.isRecord(value)) {
+      return readOptions('pty of sandbox.spawn()', value);
+    }
+    throw invalidOption(option, terminal.expected, describe(value));
+  },
+};
+
 const spawnOptions = {
   ...optionsWithoutStdin,
   stdin: inputOfSpawn,
-  pty: {
-    kind: orNull(
-      {
-        expected: 'an object with cols and rows',
-        read: (value) => readOptions('pty of sandbox.spawn()', value),
-      },
-      'for none',
-    ),
-    default: null,
-  },
+  pty: { kind: orNull(terminal, 'for none'), default: null },
 };
 
 const codeOptions = {

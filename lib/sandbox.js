@@ -133,15 +133,16 @@ class Sandbox {
 
   async run(argv, options) {
     const session = this.#ready();
-    const call = readOptions('sandbox.run()', options);
+    // Who writes run('ls', ['-l']) is told of the argv first.
     const command = argvCommand(argv);
+    const call = readOptions('sandbox.run()', options);
     return await this.#run(session, command, call, options === undefined);
   }
 
   spawn(command, options) {
     const session = this.#ready();
-    const call = readOptions('sandbox.spawn()', options);
     const parts = this.#commandToSpawn(command);
+    const call = readOptions('sandbox.spawn()', options);
     const settings = this.#settingsOf(call);
     const spec = {
       ...this.#specOf(parts, settings, noInput),

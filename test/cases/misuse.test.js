@@ -133,7 +133,7 @@ const callOptions = {
 const languages = wrongValues(
   '"python", "bash" or "node"',
   ['ruby', '"ruby" (string)'],
-  ['Python', '"Python" (string)'],
+  ['Python', '"Python" (string): say "python"'],
   [null, 'null'],
   [1, '1 (number)'],
 );

@@ -150,6 +150,9 @@ describe('session options', () => {
       maxBuffer: /did you mean maxOutputBytes, in bytes\?/,
       trackfile: /did you mean trackFiles\?/,
       onStdOut: /did you mean onStdout\?/,
+      maxMemory: /did you mean memoryMb, in MiB\?/,
+      allowNetwork: /did you mean network\?/,
+      python: /did you mean runtimes, as in runtimes: \{ python: PATH \}\?/,
       zzz: /^Unknown option "zzz" of new Sandbox\(\)$/,
     };
     for (const [name, message] of Object.entries(meant)) {
@@ -445,8 +448,12 @@ describe('per-call options', () => {
     assert.equal(read(null), null);
     refuses('sandbox.spawn()', { pty: { cols: 0 } }, /for cols, received 0/);
     refuses('sandbox.spawn()', { pty: { rows: 65536 } }, /for rows/);
-    refuses('sandbox.spawn()', { pty: { columns: 80 } }, /Unknown option/);
-    refuses('sandbox.spawn()', { pty: true }, /received true/);
+    refuses('sandbox.spawn()', { pty: { columns: 80 } }, /did you mean cols\?/);
+    refuses(
+      'sandbox.spawn()',
+      { pty: true },
+      /^Expected an object such as \{ cols: 80, rows: 24 \}, or null for none, for pty, received true/,
+    );
   });
 
   test('P33 a language that does not exist is refused by name', () => {
@@ -461,6 +468,8 @@ describe('per-call options', () => {
       refuses(place, { language: 'javascript' }, /: say "node"$/);
       refuses(place, { language: 'js' }, /: say "node"$/);
       refuses(place, { language: 'sh' }, /: say "bash"$/);
+      refuses(place, { language: 'Python' }, /: say "python"$/);
+      refuses(place, { language: 'JS' }, /: say "node"$/);
       refuses(place, { language: 'toString' }, /received "toString"/);
     }
   });

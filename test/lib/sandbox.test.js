@@ -368,6 +368,14 @@ describe('misuse', () => {
         message,
       });
     }
+    // As with child_process.
+    for (const method of ['run', 'spawn']) {
+      await assert.rejects(async () => sandbox[method]('ls', ['-l']), {
+        ...code('INVALID_OPTION'),
+        message:
+          /^Expected an array of strings .* received "ls" \(string\): for/,
+      });
+    }
     assert.equal(session.runs.length, 0);
     await sandbox.close();
   });
