@@ -486,6 +486,14 @@ const rules = [
   },
   { codes: ['BUSY'], diagnose: fixed('Try again.') },
   {
+    codes: ['CLOSED'],
+    steps: /^call$/,
+    diagnose: fixed(
+      'Await each call before close(), or before the function that ' +
+        'withSandbox() was given returns.',
+    ),
+  },
+  {
     codes: ['DISK_FULL'],
     diagnose: fixed(
       'Delete files with `sandbox.rm()`, or from the folder that ' +

@@ -54,6 +54,10 @@ for (const [name, errorClass] of Object.entries(classes)) {
   });
 }
 
+const endedMessage =
+  'The sandbox has ended, by kill() or because its timeoutMs was over: ' +
+  'Sandbox.create() makes another';
+
 const classOfCode = new Map([
   ['ERR_SANDBOX_INVALID_OPTION', InvalidArgumentError],
   ['ERR_SANDBOX_PATH', InvalidArgumentError],
@@ -66,7 +70,10 @@ const classOfCode = new Map([
 function toE2bError(error) {
   if (!(error instanceof glovebox.SandboxError)) return error;
   const errorClass = classOfCode.get(error.code) ?? SandboxError;
-  return new errorClass(error.message, { cause: error });
+  // Nobody has called the close() that the message speaks of.
+  const message =
+    error.code === 'ERR_SANDBOX_CLOSED' ? endedMessage : error.message;
+  return new errorClass(message, { cause: error });
 }
 
 /** What `work` resolves with. */
@@ -85,10 +92,9 @@ function notThere(name, why) {
 
 /** For a call of a sandbox that was killed, or whose time is over. */
 function hasEnded() {
-  const cause = new glovebox.SandboxError(
-    'The sandbox has ended: Sandbox.create() makes another',
-    { code: 'ERR_SANDBOX_CLOSED' },
-  );
+  const cause = new glovebox.SandboxError(endedMessage, {
+    code: 'ERR_SANDBOX_CLOSED',
+  });
   return toE2bError(cause);
 }
 

@@ -42,7 +42,13 @@ test('close() kills what runs, and those calls reject', async (t) => {
   const started = await Promise.all([1, 2, 3].map(() => startEndless(sandbox)));
   await eventually(() => sleeps().length === 3, 'three sleeps run');
   const { workspace } = sandbox;
-  const outcomes = started.map(({ result }) => assert.rejects(result, closed));
+  const outcomes = started.map(({ result }) =>
+    assert.rejects(result, {
+      ...closed,
+      message:
+        /ended by close\(\)\. Await each call before close\(\), or before the/,
+    }),
+  );
   await sandbox.close();
   assert.deepEqual(sleeps(), []);
   assert.ok(!fs.existsSync(workspace));
