@@ -176,6 +176,24 @@ function standbysOf(image, ahead) {
     }));
 }
 
+/**
+ * `error` of open(), with what to do where a module of `preload` is missing: most
+ * often it is there for another interpreter.
+ */
+function adviseOnPreload(error, image) {
+  const { code, step, message } = error;
+  if (
+    code !== 'ERR_SANDBOX_PRELOAD' ||
+    !/: ModuleNotFoundError: /.test(message)
+  )
+    return error;
+  const { executable } = image.runtimes.python;
+  const remedy =
+    `Install it for ${executable}, or name an interpreter that has it: ` +
+    "`runtimes: { python: '/path/to/python3' }`.";
+  return new SandboxError(`${message}. ${remedy}`, { code, step, remedy });
+}
+
 function checkCanPreload(image) {
   const executable = executableOf(image, 'python');
   if (!image.runtimes.python.lacksCtypes) return;
@@ -188,6 +206,7 @@ function checkCanPreload(image) {
 }
 
 module.exports = {
+  adviseOnPreload,
   cellBody,
   checkCode,
   commandBody,

@@ -15,6 +15,7 @@ const { snapshot } = require('./archive/snapshot.js');
 const { checkArgv } = require('./argv.js');
 const { canComeLate, environmentOf, variablesOf } = require('./environment.js');
 const {
+  adviseOnPreload,
   checkCode,
   commandFor,
   standbyEnvironment,
@@ -267,7 +268,8 @@ class Sandbox {
       if (this.#closing) throw closedError();
       this.#session = await engine.openSession(this.#sessionSpec());
     } catch (error) {
-      throw toSandboxError(nameMount(error, this.#settings?.mounts ?? []));
+      const failure = nameMount(error, this.#settings?.mounts ?? []);
+      throw adviseOnPreload(toSandboxError(failure), this.#image);
     }
     this.#limits = limitsInForce(this.#session.info, this.#settings);
     // #close() is waiting for this promise and ends the session after it.

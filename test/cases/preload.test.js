@@ -94,8 +94,13 @@ test('open() says which module of preload cannot be imported, and why', async ()
   assert.equal(
     error.message,
     'The modules of `preload` could not be imported: import no_such_module: ' +
-      "ModuleNotFoundError: No module named 'no_such_module'",
+      `ModuleNotFoundError: No module named 'no_such_module'. ${error.remedy}`,
   );
+  assert.match(
+    error.remedy,
+    /^Install it for \/\S*python\S*, or name an interpreter that has it: `runtimes: /,
+  );
+  assert.equal(error.step, 'import');
 });
 
 test('an import that ends, prints, reads or leaves something behind is dealt with', async (t) => {
