@@ -20,6 +20,7 @@ const reports = path.join(copy, 'reports');
 // What the tests need, and what the build needs. node_modules is found above.
 const copiedFiles = [
   'package.json',
+  'README.md',
   'index.d.ts',
   'index.d.mts',
   'e2b.d.ts',

@@ -27,6 +27,7 @@ const plainId = 65000;
 // What an installed package has, and the tests.
 const installedFiles = [
   'package.json',
+  'README.md',
   'index.d.ts',
   'index.d.mts',
   'e2b.d.ts',

@@ -51,6 +51,27 @@ except OSError as error:
   assert.deepEqual(result.files, []);
 });
 
+test('JavaScript finds npm packages in a /node_modules', async (t) => {
+  const at = makeFolders(t);
+  const write = (name, text) => {
+    fs.mkdirSync(path.dirname(at(name)), { recursive: true });
+    fs.writeFileSync(at(name), text);
+  };
+  write('in/common/index.js', 'exports.n = 40');
+  write('in/modern/package.json', '{"type": "module", "exports": "./a.js"}');
+  write('in/modern/a.js', 'export const n = 2');
+  const sandbox = await open(t, { mounts: { [at('in')]: '/node_modules' } });
+  const required = 'require("common").n';
+  const imported =
+    'import { n } from "modern"; import common from "common"; n + common.n';
+  const call = (code) => sandbox.runCode(code, { language: 'node' });
+  assert.equal((await call(required)).text, '40');
+  assert.equal((await call(imported)).text, '42');
+  const kernel = await sandbox.kernel({ language: 'node' });
+  assert.equal((await kernel.runCode(required)).text, '40');
+  assert.equal((await kernel.runCode(imported)).text, '42');
+});
+
 test('what code writes belongs to the owner of the source', async (t) => {
   const at = makeFolders(t);
   const [uid, gid] = isRoot

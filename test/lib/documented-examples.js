@@ -22,18 +22,10 @@ function readExamples() {
   }));
 }
 
-/**
- * The pieces of JavaScript in the README, as modules: only what is imported has
- * its type checked.
- */
+/** The pieces of JavaScript in the README, which are modules. */
 function readReadmeExamples() {
   const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
-  return Array.from(text.matchAll(/^```js\n(.*?)^```$/gms), ([, code]) =>
-    code.replace(
-      /^const (\{.*?\}) = require\('glovebox'\);$/m,
-      "import $1 from 'glovebox';",
-    ),
-  );
+  return Array.from(text.matchAll(/^```js\n(.*?)^```$/gms), ([, code]) => code);
 }
 
 module.exports = { readExamples, readReadmeExamples };
