@@ -4,6 +4,10 @@
 
 // `npx glovebox COMMAND`: one file a command.
 
+const { version } = require('../../package.json');
+
+const usage = 'usage: glovebox doctor [--json]';
+
 const commands = {
   doctor: './doctor.js',
 };
@@ -11,7 +15,11 @@ const commands = {
 const [name, ...args] = process.argv.slice(2);
 if (Object.hasOwn(commands, name ?? '')) {
   require(commands[name]).main(args);
+} else if (name === '--version') {
+  console.log(version);
+} else if (name === '--help' || name === '-h') {
+  console.log(usage);
 } else {
-  console.error('usage: glovebox doctor [--json]');
+  console.error(usage);
   process.exitCode = 2;
 }

@@ -81,6 +81,10 @@ test('npx glovebox doctor prints the report, or it as JSON', () => {
     spawnSync(process.execPath, [main, ...args], { encoding: 'utf8' });
   assert.match(run('doctor').stdout, /^glovebox .*: boxes work here/);
   assert.equal(JSON.parse(run('doctor', '--json').stdout).ok, true);
+  assert.equal(run('--version').stdout, `${glovebox.version}\n`);
+  const help = run('--help');
+  assert.equal(help.status, 0);
+  assert.match(help.stdout, /^usage: glovebox doctor/);
   for (const wrong of [[], ['docter'], ['doctor', '--yaml'], ['constructor']]) {
     const { status, stdout, stderr } = run(...wrong);
     assert.equal(status, 2);
