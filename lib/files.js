@@ -7,7 +7,12 @@
 const { invalidOption, toSandboxError } = require('./errors.js');
 const { describe, isRecord } = require('./option-kinds.js');
 const { maxOutputBytes: longestString, readOptions } = require('./options.js');
-const { named, showPath, workspacePath } = require('./workspace-path.js');
+const {
+  named,
+  showPath,
+  workspaceFolder,
+  workspacePath,
+} = require('./workspace-path.js');
 
 // As in engine.h.
 const types = [undefined, 'file', 'directory', 'symlink', 'other'];
@@ -140,7 +145,7 @@ async function listFiles(session, folder, options) {
   if (isRecord(folder) && !(folder instanceof Uint8Array)) {
     return listFiles(session, undefined, folder);
   }
-  const below = folder === undefined ? noPath : workspacePath(folder);
+  const below = workspaceFolder(folder);
   const { all, recursive } = readOptions('sandbox.listFiles()', options);
   const flags = (all ? listAll : 0) | (recursive ? 0 : listFlat);
   const listing = session.listFiles(below, flags);
@@ -266,7 +271,7 @@ function* readChanges(bytes) {
 }
 
 async function watch(session, folder) {
-  const below = folder === undefined ? noPath : workspacePath(folder);
+  const below = workspaceFolder(folder);
   const opened = session.openFile(uses.watch, below);
   return new Watcher(await attempt('watch', folder ?? '', opened));
 }

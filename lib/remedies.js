@@ -507,6 +507,14 @@ const rules = [
     diagnose: fixed('Say `recursive: true`.', 'It is a folder.'),
   },
   {
+    codes: ['NOT_REGULAR'],
+    errnos: ['EINVAL', 'EEXIST', 'ELOOP', 'EISDIR', 'ENXIO'],
+    diagnose: fixed(
+      '`stat()` says which.',
+      'A folder, a symlink (none is followed) or a special file is there.',
+    ),
+  },
+  {
     codes: ['NO_MEMORY'],
     diagnose: fixed('Run fewer calls at the same time, or add memory.'),
   },

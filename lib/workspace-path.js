@@ -13,6 +13,7 @@ const { describe } = require('./option-kinds.js');
 const { quoted } = require('./quoted.js');
 
 const maxPathBytes = 4095;
+const noPath = Buffer.alloc(0);
 
 function refuse(shown, reason) {
   return new SandboxError(
@@ -27,6 +28,16 @@ function refuse(shown, reason) {
 /** A path for messages, of which control characters reach no terminal. */
 function showPath(path) {
   return quoted(typeof path === 'string' ? path : Buffer.from(path).toString());
+}
+
+/** The same for a folder; undefined is the workspace itself. */
+function workspaceFolder(folder) {
+  if (folder === undefined) return noPath;
+  const isWhole = ['', '.', './', '/', '/workspace', '/workspace/'];
+  if (isWhole.includes(folder)) {
+    throw refuse(describe(folder), 'leave it out to mean all of it');
+  }
+  return workspacePath(folder);
 }
 
 /** The bytes of a checked path, without "." and doubled slashes. */
@@ -84,4 +95,10 @@ function named(name, facts) {
   });
 }
 
-module.exports = { maxPathBytes, named, showPath, workspacePath };
+module.exports = {
+  maxPathBytes,
+  named,
+  showPath,
+  workspaceFolder,
+  workspacePath,
+};

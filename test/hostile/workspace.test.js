@@ -89,6 +89,14 @@ test('WS-01 no call takes a path that is absolute, climbs, or names no file', as
       code: 'ERR_SANDBOX_INVALID_OPTION',
     });
   }
+  for (const whole of ['', '.', '/workspace']) {
+    for (const method of ['listFiles', 'watch']) {
+      await assert.rejects(sandbox[method](whole), {
+        code: 'ERR_SANDBOX_PATH',
+        message: / is not a path .*: leave it out to mean all of it$/,
+      });
+    }
+  }
   assert.deepEqual(
     (await sandbox.listFiles()).map((file) => file.path),
     ['there'],
