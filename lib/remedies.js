@@ -468,6 +468,15 @@ const rules = [
   },
   {
     codes: ['WORKSPACE'],
+    steps: /^open$/,
+    errnos: ['ENOENT'],
+    diagnose: fixed(
+      'Temporary workspaces are made in the folder that TMPDIR names, else in ' +
+        '/tmp: it must be there.',
+    ),
+  },
+  {
+    codes: ['WORKSPACE'],
     errnos: ['ENOTDIR'],
     diagnose: fixed('The workspace must be a folder.'),
   },

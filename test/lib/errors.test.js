@@ -169,6 +169,7 @@ test('other failures that a person can cure say how', () => {
     [{ code: 'START', errno: 13, op: 'posix_spawn' }, /launcher must be exec/],
     [{ code: 'WORKSPACE', errno: 28, op: 'mkdir' }, /disk is full/],
     [{ code: 'WORKSPACE', errno: 13, op: 'open' }, /may write to/],
+    [{ code: 'WORKSPACE', errno: 2, op: 'open' }, /folder that TMPDIR names/],
     [{ code: 'UNSUPPORTED', errno: 95, op: 'pidfd_open' }, /Linux 5\.15/],
     [{ code: 'UNSUPPORTED', errno: 2, op: 'dlopen' }, /install libcjson1/],
     [{ code: 'WORKSPACE', errno: 22, op: 'mount_setattr' }, /idmapped mounts/],
