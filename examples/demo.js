@@ -105,7 +105,9 @@ async function main() {
         `  ${ok ? 'as it must be' : 'WRONG'}, ${wallMs.toFixed(1)} ms`,
       );
     }
-    console.log('\nLimits of these boxes, and who enforces them:');
+    console.log(
+      '\nLimits of these boxes, and who enforces them (null: none set):',
+    );
     console.log(indent(JSON.stringify(sandbox.limits)));
   });
   console.log(
