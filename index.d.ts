@@ -1766,7 +1766,10 @@ export class Kernel {
    *
    * What a cell of node waits for is left, not stopped. Its code cannot be
    * interrupted where it loops for ever after it has waited for a timer or for
-   * input; then its timeout costs the interpreter.
+   * input; then its timeout costs the interpreter. Its listeners of SIGINT are
+   * called while it waits, also for one that it sends to itself with
+   * `process.kill(process.pid, 'SIGINT')`. One that another process sends to it
+   * reaches none of them; it ends code that does not wait.
    *
    * @example
    * ```ts

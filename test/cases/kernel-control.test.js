@@ -72,6 +72,10 @@ const endless = {
     // SIGINT it has none.
     "setTimeout(() => console.log('up'), 20); await new Promise(() => {})",
     "console.log('up'); (async () => { while (true) await null })()",
+    "console.log('up'); process.nextTick(() => { for (;;); })",
+    "console.log('up'); queueMicrotask(() => { for (;;); })",
+    "new (require('async_hooks').AsyncResource)('x').runInAsyncScope(() => { console.log('up'); for (;;); })",
+    "({ [Symbol.for('Jupyter.display')]() { console.log('up'); for (;;); } })",
     "require('child_process').execSync('sleep 100 & echo up; wait', { stdio: 'inherit' })",
     "for (;;) console.log('up')",
   ],
@@ -161,6 +165,80 @@ const storm = spawn('sh', ['-c', wait + 'while kill -INT $PPID; do :; done']);`)
     async () => (await kernel.runCode(readState.node)).stdout === '42\n',
     'the state is gone',
   );
+});
+
+test('what a cell of node throws in a callback of Node ends the cell, not the kernel', async (t) => {
+  const kernel = await (await open(t)).kernel({ language: 'node' });
+  await kernel.runCode(setState.node);
+  const never = 'await new Promise(() => {})';
+  for (const [code, exitCode] of [
+    [`process.nextTick(() => { throw new Error('late') }); ${never}`, 1],
+    [`queueMicrotask(() => { throw new Error('late') }); ${never}`, 1],
+    [`process.nextTick(() => process.exit(3)); ${never}`, 3],
+    ["process.nextTick(() => { throw new Error('late') }); 1", 1],
+    ["Promise.reject(new Error('late')); 1", 1],
+  ]) {
+    const result = await kernel.runCode(code);
+    assert.equal(result.exitCode, exitCode, code);
+    if (exitCode === 1) assert.equal(result.error.message, 'late', code);
+    assert.equal((await kernel.runCode(readState.node)).stdout, '42\n', code);
+  }
+});
+
+const ending = {
+  node: [
+    "console.log('up'); for (let i = 0; i < 200; i++) await null; 5",
+    "console.log('up'); (async () => { for (let i = 0; i < 200; i++) await null })()",
+    "console.log('up'); for (let i = 0; i < 9; i++) display('x'.repeat(100000)); 5",
+    "console.log('up'); await new Promise((resolve) => setTimeout(resolve, 1))",
+  ],
+}; do :; done',
+    'f() { g; }; g() { for i in {1..50}; do :; done; }; echo up; f',
+  ],
+};
+
+for (const [language, cells] of Object.entries(ending)) {
+  test(`an interrupt of ${language} at any moment around the end of a cell ends that cell alone`, async (t) => {
+    const kernel = await (await open(t)).kernel({ language });
+    await kernel.runCode(setState[language]);
+    for (let round = 0; round < 300; round++) {
+      const code = cells[round % cells.length];
+      let interrupted;
+      const result = await kernel.runCode(code, {
+        onStdout: () => {
+          // The moment differs by what is done before it.
+          for (let step = 0; step < round * 100; step++) Math.random();
+          interrupted ??= kernel.interrupt();
+        },
+      });
+      await interrupted;
+      assert.ok([0, 130].includes(result.exitCode), JSON.stringify(result));
+      const after = await kernel.runCode(readState[language]);
+      assert.equal(after.stdout, '42\n', `${code}: ${JSON.stringify(after)}`);
+    }
+  });
+}
+
+test('a listener of SIGINT of the code hears of those that the code sends to itself', async (t) => {
+  const kernel = await (await open(t)).kernel({ language: 'node' });
+  const listen =
+    "process.once('SIGINT', (name) => { console.log(name); go() });";
+  const send = "process.kill(process.pid, 'SIGINT');";
+  for (const cell of [
+    `await new Promise((go) => { ${listen} ${send} })`,
+    `await new Promise((go) => { ${listen} setTimeout(() => { ${send} }) })`,
+  ]) {
+    const result = await kernel.runCode(cell);
+    assert.equal(result.stdout, 'SIGINT\n', result.stderr);
+    assert.equal(result.exitCode, 0);
+  }
+  // It may be there from an earlier cell.
+  await kernel.runCode(`let go; const heard = new Promise((resolve) => { go = resolve });
+${listen}`);
+  const result = await kernel.runCode(`${send} await heard`);
+  assert.equal(result.stdout, 'SIGINT\n', result.stderr);
+  // Without one it is what it is anywhere: an interrupt.
+  assert.equal((await kernel.runCode(`${send} for (;;);`)).exitCode, 130);
 });
 
 test('a listener of SIGINT of the code hears of an interrupt in the event loop', async (t) => {

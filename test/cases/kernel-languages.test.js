@@ -96,6 +96,16 @@ test('node cells fail with the name, the message and the line, and the state sta
   await runAll(kernel, [['x + 1', '42']]);
 });
 
+test('a node cell that lets nothing be added to globalThis ends no later one', async (t) => {
+  const kernel = await (await open(t)).kernel({ language: 'node' });
+  await runAll(kernel, [
+    ['var kept = 41'],
+    ['Object.preventExtensions(globalThis); 1', '1'],
+    ['kept + 1', '42'],
+    ['await Promise.resolve(kept + 2)', '43'],
+  ]);
+});
+
 test('what node throws between cells ends nothing', async (t) => {
   const kernel = await (await open(t)).kernel({ language: 'node' });
   // A cell that takes long gets it itself.

@@ -185,12 +185,9 @@ function reportUncaught(thrown) {
 
 function serveKernel() {
   const { serve } = require('./kernel.cjs');
-  serve({
-    describeError,
-    importerIn,
-    showMain: (value) => results().showMain(value),
-    startCell: () => loadedResults?.startCell(),
-  });
+  // Now, since an interrupt in the middle would leave half of a module for good.
+  const { showMain, startCell } = results();
+  serve({ describeError, importerIn, showMain, startCell });
 }
 
 /**

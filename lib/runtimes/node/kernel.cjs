@@ -9,6 +9,10 @@
 // an endless loop. What is left is awaited in the event loop; there an interrupt
 // ends the cell, but not what it has started: JavaScript cannot be taken back.
 //
+// Under node:vm the end may come between any two steps, also of ours and of Node's
+// own. So a cell is answered outside of it (finish(), fail()), and what Node has
+// noted of who runs for whom is cleared (forgetCallbacks()).
+//
 // An interrupt that was sent before a cell has begun is found by its frame, which
 // lies in the socket behind the cell (docs/protocol.md); so is one in the event
 // loop.
@@ -17,6 +21,7 @@
 // with its default then: one that came in that instant would end the process. So
 // the driver takes part in that for good (holdSignal()).
 
+const { executionAsyncId } = require('node:async_hooks');
 const fs = require('node:fs');
 const net = require('node:net');
 const { constants: osConstants } = require('node:os');
@@ -47,22 +52,32 @@ class CellExit {
   }
 }
 
+// Every promise that has a value, and process.nextTick().
+const { _tickCallback: runTicks } = process;
+
 const frames = new FrameReader();
 let driver;
 let socket;
-// `{name}` of the cell that runs.
+// `{name, outcome}` of the cell that runs; the outcome is what became of it under
+// node:vm.
 let running;
+let isGuarded = false;
 let isInterrupted = false;
 // How many more INTERRUPTs were read than signals met, since the last "sync".
 let signalsDue = 0;
 // node's own, where it has them.
 let watchdog;
+// Those that node:vm has taken away while it guards.
+let listenersAway = 0;
+// The code's listeners are called, and no signal has come.
+let isTelling = false;
 
 /** `driver`: what driver.cjs has for code of any kind. */
 function serve(host) {
   driver = host;
   watchdog = holdSignal();
-  if (!watchdog) process.on('SIGINT', () => interrupt());
+  if (!watchdog) process.on('SIGINT', () => isTelling || interrupt());
+  replaceKill();
   process.on('uncaughtException', onUncaught);
   replaceExit();
   // Now, since an interrupt that came while they are made would leave half of them.
@@ -73,7 +88,7 @@ function serve(host) {
     // While a cell waits, it can only be an INTERRUPT. The signal may have met
     // node:vm just as that let go of it.
     if (running) {
-      tellListeners();
+      if (watchdog) tellListeners();
       interrupt();
     } else {
       serveFrames();
@@ -114,11 +129,10 @@ function answer(done) {
 // ---- Cells -------------------------------------------------------------------
 
 function runCell({ code, name }) {
-  const cell = { name };
+  const cell = { name, outcome: undefined };
   running = cell;
   isInterrupted = false;
   driver.startCell();
-  let value;
   try {
     const prepared = prepareCell(code);
     const script = new Script(prepared.text, {
@@ -126,26 +140,29 @@ function runCell({ code, name }) {
       columnOffset: -prepared.columns,
       importModuleDynamically: driver.importerIn(process.cwd()),
     });
-    value = guarded(() => {
+    guarded(() => {
       if (isInterruptWaiting()) throw interruptedError();
       const result = script.runInThisContext();
       const shown = prepared.hasValue ? result : undefined;
-      if (!isPromise(shown) && !prepared.isAsync) return { value: shown };
-      const promise = prepared.isAsync ? result : shown;
-      promise.then(
-        (settled) => finish(cell, settled),
-        (error) => fail(cell, error),
-      );
+      if (isPromise(shown) || prepared.isAsync) {
+        const promise = prepared.isAsync ? result : shown;
+        promise.then(
+          (settled) => finish(cell, settled),
+          (error) => fail(cell, error),
+        );
+      } else {
+        finish(cell, shown);
+      }
       // Whatever needs no event loop, while it can be interrupted.
-      process._tickCallback();
-      return undefined;
+      runTicks.call(process);
     });
   } catch (error) {
     if (error?.code === interruptedCode) drain();
     fail(cell, error);
     return;
   }
-  if (value) finish(cell, value.value);
+  if (cell.outcome?.isFailure) fail(cell, cell.outcome.thrown);
+  else if (cell.outcome) finish(cell, cell.outcome.value);
   else if (isInterruptWaiting()) interrupt();
 }
 
@@ -155,16 +172,21 @@ const guardName = '__glovebox_guarded__';
 const guard = new Script(`${guardName}()`, { filename: 'node:guard' });
 
 function guarded(action, options) {
+  // Then there is no such name, and nothing is guarded any more.
+  if (!Object.isExtensible(globalThis)) return action();
   // One that met no script is forgotten with the next.
   if (watchdog?.watchdogHasPendingSigint()) signalsDue--;
-  Object.defineProperty(globalThis, guardName, {
-    value() {
-      delete globalThis[guardName];
-      return action();
-    },
-    configurable: true,
-  });
+  const callback = executionAsyncId();
   try {
+    listenersAway = process.listenerCount('SIGINT');
+    isGuarded = true;
+    Object.defineProperty(globalThis, guardName, {
+      value() {
+        delete globalThis[guardName];
+        return action();
+      },
+      configurable: true,
+    });
     return guard.runInThisContext({
       breakOnSigint: true,
       displayErrors: false,
@@ -172,8 +194,11 @@ function guarded(action, options) {
     });
   } catch (error) {
     if (error?.code === interruptedCode && !early.has(error)) signalsDue--;
+    if (executionAsyncId() !== callback) forgetCallbacks();
     throw error;
   } finally {
+    isGuarded = false;
+    listenersAway = 0;
     delete globalThis[guardName];
   }
 }
@@ -183,7 +208,7 @@ function guarded(action, options) {
 function drain() {
   for (let round = 0; round < mostRounds; round++) {
     try {
-      guarded(() => process._tickCallback(), { timeout: drainMs });
+      guarded(() => runTicks.call(process), { timeout: drainMs });
       return;
     } catch {
       // It was ended, or failed where nobody waits for it.
@@ -213,8 +238,12 @@ function isPromise(value) {
 
 function finish(cell, value) {
   if (running !== cell) return;
+  if (isGuarded) {
+    cell.outcome ??= { isFailure: false, value };
+    return;
+  }
   try {
-    if (value !== undefined) driver.showMain(value);
+    if (value !== undefined) guarded(() => driver.showMain(value));
   } catch (error) {
     fail(cell, error);
     return;
@@ -224,6 +253,12 @@ function finish(cell, value) {
 
 function fail(cell, thrown) {
   if (running !== cell) return;
+  if (isGuarded) {
+    // Of what goes wrong the first counts, also where there is a value.
+    if (cell.outcome?.isFailure) report(describe(thrown, cell.name));
+    else cell.outcome = { isFailure: true, thrown };
+    return;
+  }
   if (thrown instanceof CellExit) {
     end({ exitCode: thrown.exitCode & 0xff, error: null });
     return;
@@ -237,11 +272,7 @@ function fail(cell, thrown) {
     mendStream('stderr');
   }
   const error = describe(thrown, cell.name);
-  process.stderr.write(
-    error.traceback.startsWith('Uncaught')
-      ? `${error.traceback}\n`
-      : `Uncaught ${error.traceback}\n`,
-  );
+  report(error);
   end({ exitCode: wasInterrupted ? interruptedExitCode : 1, error });
 }
 
@@ -250,6 +281,14 @@ function end(done) {
   running = undefined;
   // Further frames may have come with those that were read.
   setImmediate(serveFrames);
+}
+
+function report({ traceback }) {
+  process.stderr.write(
+    traceback.startsWith('Uncaught')
+      ? `${traceback}\n`
+      : `Uncaught ${traceback}\n`,
+  );
 }
 
 function describe(thrown, name) {
@@ -284,15 +323,42 @@ function withoutDriver(traceback) {
 
 // ---- Interrupts ----------------------------------------------------------------
 
-/**
- * Holds SIGINT for node:vm, as if it ran a script all the time. undefined where
- * this Node does not let us.
- */
-function holdSignal() {
+/** What `use` makes of Node's own; undefined where this Node does not let us. */
+function withBindings(use) {
   const { noDeprecation } = process;
   // The code is not to read of what it has not done.
   process.noDeprecation = true;
   try {
+    return use();
+  } catch {
+    return undefined;
+  } finally {
+    process.noDeprecation = noDeprecation;
+  }
+}
+
+/**
+ * Clears Node's stack of the callbacks that run, each for another. One that ends
+ * by an interrupt stays there, and one that ends in an error if Node itself does
+ * not catch that: when Node finds it, it ends the process. So Node is told of an
+ * error, and that it was caught.
+ */
+function forgetCallbacks() {
+  try {
+    process.setUncaughtExceptionCaptureCallback(() => {});
+  } catch {
+    return; // The code has its own.
+  }
+  try {
+    process._fatalException(new Error('a callback was cut short'), false);
+  } finally {
+    process.setUncaughtExceptionCaptureCallback(null);
+  }
+}
+
+/** Holds SIGINT for node:vm, as if it ran a script all the time. */
+function holdSignal() {
+  return withBindings(() => {
     const binding = process.binding('contextify');
     const { Signal } = process.binding('signal_wrap');
     binding.watchdogHasPendingSigint();
@@ -304,20 +370,34 @@ function holdSignal() {
     if (listener.start(osConstants.signals.SIGINT) !== 0) return undefined;
     binding.startSigintWatchdog();
     return binding;
-  } catch {
-    return undefined;
-  } finally {
-    process.noDeprecation = noDeprecation;
-  }
+  });
 }
 
-// Which therefore would hear of none.
+// A SIGINT that the code sends to itself goes to its listeners alone, as long as
+// it has any. Held, none would reach them; and this one is no interrupt.
+function replaceKill() {
+  const send = process.kill;
+  const ownListeners = watchdog ? 0 : 1;
+  process.kill = function kill(pid, signal) {
+    const isOwn =
+      pid === process.pid &&
+      (signal === 'SIGINT' || signal === osConstants.signals.SIGINT);
+    const listeners = process.listenerCount('SIGINT') + listenersAway;
+    if (!isOwn || listeners <= ownListeners)
+      return send.call(this, pid, signal);
+    setImmediate(tellListeners);
+    return true;
+  };
+}
+
 function tellListeners() {
-  if (!watchdog) return;
+  isTelling = true;
   try {
     process.emit('SIGINT', 'SIGINT', osConstants.signals.SIGINT);
   } catch (error) {
     onUncaught(error);
+  } finally {
+    isTelling = false;
   }
 }
 
@@ -390,8 +470,7 @@ function onUncaught(thrown) {
     fail(running, thrown);
     return;
   }
-  const { traceback } = describe(thrown, '<cell 0>');
-  process.stderr.write(`Uncaught ${traceback}\n`);
+  report(describe(thrown, '<cell 0>'));
 }
 
 /** In a cell, process.exit() ends the cell, as sys.exit() of python does. */
