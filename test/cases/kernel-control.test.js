@@ -186,13 +186,19 @@ test('what a cell of node throws in a callback of Node ends the cell, not the ke
 });
 
 const ending = {
+  python: [
+    "print('up')\nfor i in range(3000): pass",
+    "print('up')\nimport asyncio\nawait asyncio.sleep(0.001)",
+    "print('up')\nfor i in range(9): display('x' * 100000)",
+  ],
   node: [
     "console.log('up'); for (let i = 0; i < 200; i++) await null; 5",
     "console.log('up'); (async () => { for (let i = 0; i < 200; i++) await null })()",
     "console.log('up'); for (let i = 0; i < 9; i++) display('x'.repeat(100000)); 5",
     "console.log('up'); await new Promise((resolve) => setTimeout(resolve, 1))",
   ],
-}; do :; done',
+  bash: [
+    'echo up; for i in {1..50}; do :; done',
     'f() { g; }; g() { for i in {1..50}; do :; done; }; echo up; f',
   ],
 };
@@ -218,6 +224,62 @@ for (const [language, cells] of Object.entries(ending)) {
     }
   });
 }
+
+test('an interrupt that comes as the awaited value is there leaves nothing in the event loop', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  // Ready before what tells the loop that the cell has ended.
+  const result = await kernel.runCode(`import asyncio
+def interrupt(): raise KeyboardInterrupt
+asyncio.get_running_loop().call_soon(interrupt)
+await asyncio.sleep(0)
+asyncio.get_running_loop().call_soon(interrupt)`);
+  assert.equal(result.exitCode, 130, result.stderr);
+  assert.equal(
+    await resultOf(kernel, "await asyncio.sleep(0.01, 'ok')"),
+    "'ok'",
+  );
+  const last = await kernel.runCode(`await asyncio.sleep(0)
+asyncio.get_running_loop().call_soon(interrupt)`);
+  assert.equal(last.exitCode, 130, last.stderr);
+  assert.equal(
+    await resultOf(kernel, "await asyncio.sleep(0.01, 'ok')"),
+    "'ok'",
+  );
+});
+
+test('an error of python where a cell has not quite begun has no line', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const { error, exitCode } = await kernel.runCode(
+    `code = compile('raise ValueError(1)', '<cell 1>', 'exec')
+exec(code.replace(co_firstlineno=0))`,
+  );
+  assert.equal(exitCode, 1);
+  assert.equal(error.name, 'ValueError');
+  assert.equal(error.line, null);
+  assert.equal(await resultOf(kernel, '6 * 7'), '42');
+});
+
+test('a signal handler of python that raises while a value is shown leaves no signal blocked', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const result = await kernel.runCode(`import signal
+def handle(*_): raise KeyError
+signal.signal(signal.SIGALRM, handle)
+for i in range(20000):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.00001 + i % 40 / 1000000)
+        display(1)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyError: pass
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    if blocked: break
+(i, len(blocked))`);
+  assert.equal(result.stderr, '');
+  assert.equal(
+    await resultOf(kernel, 'len(blocked)'),
+    '0',
+    `i = ${await resultOf(kernel, 'i')}`,
+  );
+});
 
 test('a listener of SIGINT of the code hears of those that the code sends to itself', async (t) => {
   const kernel = await (await open(t)).kernel({ language: 'node' });
@@ -273,6 +335,28 @@ threading.Thread(target=send).start()`,
   // In a cell it is what it is anywhere.
   const result = await kernel.runCode('os.kill(os.getpid(), signal.SIGINT)');
   assert.equal(result.error.name, 'KeyboardInterrupt');
+  assert.equal(await resultOf(kernel, '6 * 7'), '42');
+});
+
+test('a SIGINT of the code that is handled when the next cell has come does nothing to that', async (t) => {
+  const sandbox = await open(t);
+  const file = path.join(sandbox.workspace, 'sent');
+  await sandbox.writeFile('sent', '0');
+  const kernel = await sandbox.kernel();
+  // From the signal to the end of the sum nothing gives the main thread a turn.
+  await kernel.runCode(
+    `import mmap, os, signal, threading, time
+sent = mmap.mmap(os.open('sent', os.O_RDWR), 1)
+def send():
+    while not os.path.exists('go'): time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT); sent[0] = 49; sum(range(20_000_000))
+threading.Thread(target=send).start()`,
+  );
+  await sandbox.writeFile('go', '');
+  await eventually(
+    () => fs.readFileSync(file, 'utf8') === '1',
+    'it sends none',
+  );
   assert.equal(await resultOf(kernel, '6 * 7'), '42');
 });
 

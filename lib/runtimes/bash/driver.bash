@@ -81,13 +81,15 @@ __glovebox_end() {
   builtin set +exuv
   flags=${flags//[!exuv]/}
   __glovebox_options=${flags:+"builtin set -$flags; "}
-  if [[ $__glovebox_running == interrupted ]]; then
+  # In one command, between whose parts no signal is handled: one that came after a
+  # look at it would leave its trap for the next cell.
+  __glovebox_ended=$__glovebox_running __glovebox_running=
+  if [[ $__glovebox_ended == interrupted ]]; then
     builtin trap - DEBUG
     builtin shopt -u extdebug
     builtin set +T
     __glovebox_status=130
   fi
-  __glovebox_running=
   __glovebox_answer "$__glovebox_status"
 }
 

@@ -9,17 +9,24 @@ cell, and the code's tasks with it.
 import asyncio
 
 loop = None
+# Whether nothing of the last run is left in the loop.
+is_settled = True
 
 
 def complete(function, *arguments):
     """Call a coroutine function and return its value."""
-    global loop
+    global loop, is_settled
     if loop is None or loop.is_closed():
         loop = asyncio.new_event_loop()
+    settle()
+    is_settled = False
     task = loop.create_task(function(*arguments))
     try:
-        return loop.run_until_complete(task)
+        value = loop.run_until_complete(task)
+        is_settled = True
+        return value
     finally:
+        let_go()
         if not task.done():
             # Interrupted, or the code stopped the loop: like asyncio.run().
             task.cancel()
@@ -29,11 +36,38 @@ def complete(function, *arguments):
             task.exception()
 
 
+def let_go():
+    """Have the loop not seem to run.
+
+    An interrupt may have come just as it ended.
+    """
+    asyncio._set_running_loop(None)
+    if loop.is_running():
+        try:
+            loop._thread_id, loop._stopping = None, False
+        except AttributeError:
+            # A loop of another make.
+            pass
+
+
+def settle():
+    """Have the loop do what was about to end its last run.
+
+    An interrupt may have come before that, and the next run would end by it.
+    """
+    global is_settled
+    if not is_settled:
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        is_settled = True
+
+
 def close():
     """Do what asyncio.run() does at its end."""
     if loop is None or loop.is_closed():
         return
     try:
+        settle()
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()

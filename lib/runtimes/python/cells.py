@@ -144,6 +144,8 @@ class Runner:
         self.main_thread = get_ident()
         self.count = 0
         self.must_restore = False
+        # Whether the cell that runs has its answer.
+        self.is_answered = False
         self.futures = 0
         self.publisher = None
         self.awaiting = None
@@ -207,6 +209,7 @@ class Runner:
 
     def run(self, cell):
         """Run one cell and answer; return its exit code."""
+        self.is_answered = False
         self.count += 1
         name = cell.get("name") or "<cell %d>" % self.count
         if self.must_restore:
@@ -234,6 +237,7 @@ class Runner:
             body = to_json(dict(more, exitCode=exit_code, error=description))
         streams.flush()
         self.channel.send_blocked(DONE, body)
+        self.is_answered = True
         return exit_code
 
     def restore(self):

@@ -188,7 +188,15 @@ class Channel:
         if (getsignal(SIGINT) is self.idle_handler is not None
                 and list(map(getsignal, OTHERS)) == UNTOUCHED):
             return None
-        return pthread_sigmask(SIG_BLOCK, SIGNALS)
+        # The handlers of what has just come are called by this call, and what
+        # they raise it raises: then they would stay blocked.
+        before = pthread_sigmask(SIG_BLOCK, ())
+        try:
+            pthread_sigmask(SIG_BLOCK, SIGNALS)
+        except BaseException:
+            pthread_sigmask(SIG_SETMASK, before)
+            raise
+        return before
 
     def write_all(self, data):
         while data and self.is_open():

@@ -186,4 +186,5 @@ def line_of(error, cell_name):
     if line is None and isinstance(error, SyntaxError):
         if error.filename == cell_name:
             line = error.lineno
-    return line if isinstance(line, int) else None
+    # The line 0 is where a cell has not quite begun: of an interrupt.
+    return line if isinstance(line, int) and line > 0 else None

@@ -68,9 +68,9 @@ class Kernel:
         self.execute_cell = runner.execute
         runner.execute = self.execute
         self.answer_file = identify(self.channel.answer_fd)
-        # A SIGINT that came before the cell that it is for has begun.
-        self.is_early = False
-        self.idle_handler = self.channel.idle_handler = self.see_early
+        # A SIGINT came while no cell ran: maybe for the one that is to begin.
+        self.is_signalled = False
+        self.idle_handler = self.channel.idle_handler = self.note_signal
         if getsignal(SIGINT) is default_int_handler:
             signal(SIGINT, self.idle_handler)
 
@@ -141,16 +141,17 @@ class Kernel:
             elif kind == COMMAND:
                 self.obey(message)
             # An INTERRUPT was for a cell that has ended.
-            self.is_early = False
+            self.is_signalled = False
 
     def run(self, cell):
         try:
             self.exit_code = self.runner.run(cell)
         except KeyboardInterrupt as interrupt:
             # A second one, in the few instructions around a cell.
-            signals = self.channel.block_signals()
-            self.exit_code = self.runner.answer(interrupt, cell.get("name"))
-            unblock_signals(signals)
+            if not self.runner.is_answered:
+                signals = self.channel.block_signals()
+                self.exit_code = self.runner.answer(interrupt, cell.get("name"))
+                unblock_signals(signals)
         if self.channel.owner != getpid():
             # A child that the code has forked came back. For it the input is at
             # its end, and it ends with this exit code, as a script's would.
@@ -169,7 +170,8 @@ class Kernel:
             if getsignal(SIGINT) is self.idle_handler:
                 signal(SIGINT, default_int_handler)
                 # What came with the cell was read with it.
-                is_early = self.is_early or len(self.channel.input) > 0
+                is_early = (len(self.channel.input) > 0
+                            or self.is_signalled and self.is_interrupted())
             else:
                 # The code's own handler does not say so.
                 is_early = self.is_interrupted()
@@ -180,10 +182,13 @@ class Kernel:
             if getsignal(SIGINT) is default_int_handler:
                 signal(SIGINT, self.idle_handler)
 
-    def see_early(self, number, frame):
-        """What SIGINT does between cells."""
-        if self.is_interrupted():
-            self.is_early = True
+    def note_signal(self, number, frame):
+        """What SIGINT does between cells.
+
+        Whether it is meant for the next one is seen when that has been read:
+        until then it may be the cell itself that lies in the socket.
+        """
+        self.is_signalled = True
 
     def is_interrupted(self):
         """Tell whether an INTERRUPT follows the cell; nothing else can."""
