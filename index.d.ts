@@ -1182,7 +1182,9 @@ export interface BoxDescription {
    * From what a call without options of its own starts, and why: a box, and in
    * it each interpreter. `"ready"`: it was there before the call, unless a burst
    * of calls has used all up; `"on demand"`: it is made for the call, an
-   * interpreter as a fork of one that is there; `"cold"`: it is executed.
+   * interpreter as a fork of one that is there; `"cold"`: it is executed. As far
+   * as is known: an interpreter that turns out not to be able to wait is cold
+   * from then on.
    */
   start: Record<
     'box' | Language,

@@ -29,7 +29,9 @@ const readyPids = 256; // what ready boxes are made for, in launcher.c
 /**
  * `session` is what an open Sandbox knows: `image`, the options in force as
  * `settings`, `environment` (a Map), `cwd`, `workspace` (its path), `limits`
- * (how each is enforced) and `scoped` (whether Landlock holds a shared network).
+ * (how each is enforced), `cgroups` (whether boxes that wait have one), `scoped`
+ * (whether Landlock holds a shared network) and `givenUp` (which interpreters
+ * turned out not to be able to wait: "python", "node", "zygote").
  */
 function makePlan(session) {
   return {
@@ -161,18 +163,15 @@ function describeStart(session) {
 const onDemand = (why) => ({ from: 'on demand', why });
 const cold = (why) => ({ from: 'cold', why });
 
-function describeBoxStart({ settings, limits }) {
-  const inCgroup = limits.memoryMb === 'kernel' || limits.cpus === 'kernel';
+function describeBoxStart({ settings, cgroups }) {
   const tooMany = settings.pids === null || settings.pids > readyPids;
   if (!settings.warm) return onDemand('warm is false');
   if (settings.trace)
     return onDemand('a box that is traced is made for its call');
-  if (!settings.enforceLimits) {
-    return onDemand(
-      'enforceLimits is false; where boxes have cgroups, those that wait do',
-    );
+  if (cgroups && !settings.enforceLimits) {
+    return onDemand('enforceLimits is false, and boxes that wait have cgroups');
   }
-  if (!inCgroup && tooMany) {
+  if (!cgroups && tooMany) {
     return onDemand(`boxes that wait are made for ${readyPids} processes`);
   }
   return { from: 'ready', why: 'boxes of this root wait for calls' };
@@ -195,13 +194,21 @@ function whyCold({ image, settings, environment }, runtime) {
     : 'env has what is read when an interpreter starts';
 }
 
+const cannotWait = (runtime) =>
+  `${runtime} was started ahead of calls, and did not come to wait for one`;
+
 function describePythonStart(session, box) {
   const why = whyCold(session, 'python');
   if (why) return cold(why);
-  const { preload } = session.settings;
+  const { settings, givenUp } = session;
+  const { preload } = settings;
+  const isGivenUp = givenUp.includes('python');
+  if (givenUp.includes('zygote')) {
+    return isGivenUp ? cold(cannotWait('python')) : describeWaiting(box);
+  }
   const which =
     preload.length > 0 ? `one that has imported ${preload.join(', ')}` : 'one';
-  return box.from === 'ready'
+  return box.from === 'ready' && !isGivenUp
     ? { from: 'ready', why: `interpreters wait, forked from ${which}` }
     : onDemand(`forked from ${which} into a box that is made for the call`);
 }
@@ -209,6 +216,11 @@ function describePythonStart(session, box) {
 function describeNodeStart(session, box) {
   const why = whyCold(session, 'node');
   if (why) return cold(why);
+  if (session.givenUp.includes('node')) return cold(cannotWait('node'));
+  return describeWaiting(box);
+}
+
+function describeWaiting(box) {
   return box.from === 'ready'
     ? { from: 'ready', why: 'after the first call interpreters wait' }
     : cold(`none can wait: ${box.why}`);

@@ -242,7 +242,8 @@ class Sandbox {
   }
 
   async plan() {
-    const { workspace, scoped } = this.#opened().info;
+    const session = this.#opened();
+    const { workspace, cgroups, scoped } = session.info;
     try {
       return makePlan({
         image: this.#image,
@@ -250,8 +251,10 @@ class Sandbox {
         environment: this.#environment,
         cwd: this.#cwd,
         workspace,
+        cgroups,
         scoped,
         limits: this.#limits,
+        givenUp: session.givenUp(),
       });
     } catch (error) {
       throw toSandboxError(error, 'plan()');

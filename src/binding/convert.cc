@@ -386,13 +386,15 @@ Napi::Value SessionInfoToJs(Napi::Env env, const std::string& workspace,
                             enum gbx_enforcement memory,
                             enum gbx_enforcement pids,
                             enum gbx_enforcement cpus,
-                            enum gbx_enforcement disk, bool scoped) {
+                            enum gbx_enforcement disk, bool cgroups,
+                            bool scoped) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("workspace", Napi::String::New(env, workspace));
   object.Set("memory", EnforcementToJs(env, memory));
   object.Set("pids", EnforcementToJs(env, pids));
   object.Set("cpus", EnforcementToJs(env, cpus));
   object.Set("disk", EnforcementToJs(env, disk));
+  object.Set("cgroups", Napi::Boolean::New(env, cgroups));
   object.Set("scoped", Napi::Boolean::New(env, scoped));
   return object;
 }

@@ -122,7 +122,8 @@ Napi::Value SessionInfoToJs(Napi::Env env, const std::string& workspace,
                             enum gbx_enforcement memory,
                             enum gbx_enforcement pids,
                             enum gbx_enforcement cpus,
-                            enum gbx_enforcement disk, bool scoped);
+                            enum gbx_enforcement disk, bool cgroups,
+                            bool scoped);
 
 /* A result that there was no memory to copy; `op` names what was called. */
 struct gbx_err NoMemoryError(const char* op);

@@ -24,8 +24,9 @@ class OpenRequest : public Request {
                      const struct gbx_session_info* info) {
     OpenRequest* request = static_cast<OpenRequest*>(data);
     if (session != nullptr) {
-      request->init_ = {session,    info->workspace, info->memory, info->pids,
-                        info->cpus, info->disk,      info->scoped};
+      request->init_ = {session,       info->workspace, info->memory,
+                        info->pids,    info->cpus,      info->disk,
+                        info->cgroups, info->scoped};
       err = nullptr;
     }
     request->Done(err);
@@ -82,7 +83,8 @@ Napi::Value EngineWrap::OpenSession(const Napi::CallbackInfo& info) {
 
 Napi::Function SessionWrap::Define(Napi::Env env) {
   return DefineClass(env, "Session",
-                     {InstanceMethod("prepare", &SessionWrap::Prepare),
+                     {InstanceMethod("givenUp", &SessionWrap::GivenUp),
+                      InstanceMethod("prepare", &SessionWrap::Prepare),
                       InstanceMethod("run", &SessionWrap::Run),
                       InstanceMethod("writeFile", &SessionWrap::WriteFile),
                       InstanceMethod("readFile", &SessionWrap::ReadFile),
@@ -101,7 +103,7 @@ SessionWrap::SessionWrap(const Napi::CallbackInfo& info)
   info.This().As<Napi::Object>().DefineProperty(Napi::PropertyDescriptor::Value(
       "info",
       SessionInfoToJs(info.Env(), init->workspace, init->memory, init->pids,
-                      init->cpus, init->disk, init->scoped),
+                      init->cpus, init->disk, init->cgroups, init->scoped),
       napi_enumerable));
 }
 
@@ -118,6 +120,22 @@ bool SessionWrap::IsReady(SpecReader* reader, struct gbx_err* err) {
   if (session_ != nullptr) return true;
   (void)gbx_fail(err, GBX_E_CLOSED, 0, reader->op(), "the session is closed");
   return false;
+}
+
+/* The interpreters that cannot wait, as far as is known now. */
+Napi::Value SessionWrap::GivenUp(const Napi::CallbackInfo& info) {
+  static constexpr std::pair<enum gbx_standby_runtime, const char*> kNames[] = {
+      {GBX_STANDBY_PYTHON, "python"},
+      {GBX_STANDBY_NODE, "node"},
+      {GBX_STANDBY_ZYGOTE, "zygote"}};
+  if (session_ != nullptr) given_up_ = gbx_session_given_up(session_);
+  Napi::Array names = Napi::Array::New(info.Env());
+  for (const auto& [runtime, name] : kNames) {
+    if ((given_up_ & 1u << runtime) != 0) {
+      names.Set(names.Length(), Napi::String::New(info.Env(), name));
+    }
+  }
+  return names;
 }
 
 Napi::Value SessionWrap::Prepare(const Napi::CallbackInfo& info) {
@@ -259,6 +277,7 @@ Napi::Value SessionWrap::OpenFile(const Napi::CallbackInfo& info) {
 Napi::Value SessionWrap::Close(const Napi::CallbackInfo& info) {
   if (session_ == nullptr) return closing_.Value();
   struct gbx_session* session = std::exchange(session_, nullptr);
+  given_up_ = gbx_session_given_up(session);
   Napi::Value promise;
   auto* request = BeginRequest<DoneRequest>(addon(), info, &promise);
   if (request == nullptr) return promise; /* it ends with the engine */

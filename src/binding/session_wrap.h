@@ -34,7 +34,7 @@ class SessionWrap : public Wrap<SessionWrap> {
     struct gbx_session* session; /* set to NULL by who takes it over */
     std::string workspace;
     enum gbx_enforcement memory, pids, cpus, disk;
-    bool scoped;
+    bool cgroups, scoped;
   };
 
   static Napi::Function Define(Napi::Env env);
@@ -50,6 +50,7 @@ class SessionWrap : public Wrap<SessionWrap> {
     RunSpec spec;
   };
 
+  Napi::Value GivenUp(const Napi::CallbackInfo& info);
   Napi::Value Prepare(const Napi::CallbackInfo& info);
   Napi::Value Run(const Napi::CallbackInfo& info);
   Napi::Value WriteFile(const Napi::CallbackInfo& info);
@@ -68,6 +69,7 @@ class SessionWrap : public Wrap<SessionWrap> {
   bool FindPrepared(SpecReader* reader, Napi::Value value, RunSpec* spec);
 
   struct gbx_session* session_ = nullptr; /* NULL as soon as it is closing */
+  uint32_t given_up_ = 0;                 /* as it was then */
   Napi::ObjectReference closing_;         /* the promise of the first close */
   std::vector<std::unique_ptr<Prepared>> prepared_; /* by their numbers */
 };

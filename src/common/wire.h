@@ -12,7 +12,8 @@
  *   keeper -> engine     KEEPER_UP or FAILED
  *   engine -> launcher   CONFIG, ROOT, ROOT_DROP, WORKSPACE, WORKSPACE_DROP,
  *                        RUN, CANCEL, TRACE
- *   launcher -> engine   LAUNCHER_UP or FAILED; DONE; STARTED; BLOCKED; END
+ *   launcher -> engine   LAUNCHER_UP or FAILED; DONE; STARTED; BLOCKED; END;
+ *                        GIVEN_UP
  *   launcher -> keeper   TREE, LEAF_MAKE, LEAF_SET (each answered by DONE),
  *                        LEAF_DROP
  *   init -> launcher     [NAMESPACES]; BOX_READY or FAILED; [BOUND]; BOX_END
@@ -80,6 +81,7 @@ enum gbx_msg_type {
   GBX_M_FORKED,
   GBX_M_BIND,
   GBX_M_BOUND, /* from init: the workspace is there, our rights are gone */
+  GBX_M_GIVEN_UP,
 };
 
 struct gbx_msg_head {
@@ -205,6 +207,13 @@ enum gbx_runtime {
   /* Among a root's interpreters: python that forks what waits. */
   GBX_RUNTIME_ZYGOTE = GBX_RUNTIMES,
   GBX_STANDBYS,
+};
+
+/* GIVEN_UP: which interpreters of a root cannot wait, as far as is known now.
+ */
+struct gbx_msg_given_up {
+  struct gbx_msg_head head;
+  uint32_t runtimes; /* 1 << enum gbx_runtime */
 };
 
 /* 0 lifts a limit. */
@@ -397,6 +406,7 @@ union gbx_msg {
   struct gbx_msg_leaf_made leaf_made;
   struct gbx_msg_run run;
   struct gbx_msg_started started;
+  struct gbx_msg_given_up given_up;
   struct gbx_msg_box_ready box_ready;
   struct gbx_msg_box_end box_end;
   struct gbx_msg_end end;

@@ -138,6 +138,7 @@ enum gbx_enforcement {
 struct gbx_session_info {
   const char* workspace; /* absolute host path */
   enum gbx_enforcement memory, pids, cpus, disk;
+  bool cgroups; /* boxes that wait have one, and those of calls with limits */
   /* With `shares_network`: the host's abstract unix sockets are out of reach,
    * by Landlock. False where the kernel has no scopes (Linux before 6.12). */
   bool scoped;
@@ -159,6 +160,10 @@ typedef void (*gbx_done_cb)(void* data, const struct gbx_err* err);
 int gbx_session_open(struct gbx_engine* engine,
                      const struct gbx_session_options* options,
                      gbx_session_open_cb cb, void* data, struct gbx_err* err);
+
+/* Which interpreters of its root cannot wait, as far as is known now: 1 << enum
+ * gbx_standby_runtime. From any thread; not after gbx_session_close(). */
+uint32_t gbx_session_given_up(const struct gbx_session* session);
 
 /* Kills what runs (those runs end with GBX_E_CLOSED, before cb), removes a
  * temporary workspace, frees the session after cb. Once per session. */

@@ -80,6 +80,7 @@ struct gbx__root {
   size_t blob_size;
   bool shares_network; /* if they agree on this too */
   bool ready;
+  uint32_t given_up; /* as the launcher said: 1 << enum gbx_runtime */
 };
 
 struct gbx__outgoing {
@@ -229,7 +230,8 @@ struct gbx_session {
   struct gbx_engine* engine;
   uint32_t id; /* also its workspace's */
   struct gbx__root* root;
-  void* blob; /* the root's records */
+  atomic_uint given_up; /* the root's; callers ask for it */
+  void* blob;           /* the root's records */
   size_t blob_size;
   bool shares_network;
   bool has_workspace;
@@ -278,6 +280,9 @@ void gbx__sessions_client_lost(struct gbx_engine* engine,
 /* The launcher answered for a root or workspace. */
 void gbx__sessions_done(struct gbx_engine* engine, uint32_t id,
                         const struct gbx_err* err);
+/* The launcher said which interpreters of a root cannot wait. */
+void gbx__sessions_given_up(struct gbx_engine* engine, uint32_t id,
+                            uint32_t runtimes);
 /* Attaches the session if it is not; its runs start when it is. */
 void gbx__session_attach(struct gbx_session* session);
 /* A run or job of the session ended: goes on with closing, if it closes. */

@@ -282,6 +282,10 @@ static void handle(struct gbx_engine* engine, union gbx_msg* message,
       gbx_err_sanitize(&message->result.err);
       gbx__sessions_done(engine, message->head.id, &message->result.err);
       break;
+    case GBX_M_GIVEN_UP:
+      gbx__sessions_given_up(engine, message->head.id,
+                             message->given_up.runtimes);
+      break;
     case GBX_M_STARTED:
       run = gbx__run_find(engine, message->head.id);
       if (run != NULL) gbx__run_started(run, message->started.pid, fds);

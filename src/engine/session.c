@@ -153,6 +153,7 @@ static void report_open(struct gbx_session* session,
       .pids = enforcement(session, GBX_CTL_PIDS),
       .cpus = enforcement(session, GBX_CTL_CPU),
       .disk = GBX_ENFORCED_WATCHDOG,
+      .cgroups = session->engine->client.controllers != 0,
       .scoped = session->shares_network && session->engine->client.scopes};
   cb(session->open_data, NULL, session, &info);
 }
@@ -467,11 +468,29 @@ void gbx__session_attach(struct gbx_session* session) {
   }
   session->attach = ATTACHING_ROOT;
   session->root = find_root(&engine->client, session);
+  atomic_store(&session->given_up,
+               session->root != NULL ? session->root->given_up : 0);
   if (session->root == NULL) {
     if (send_root(session, &err) < 0) fail_attach(session, &err);
   } else if (session->root->ready) {
     send_workspace(session);
   }
+}
+
+void gbx__sessions_given_up(struct gbx_engine* engine, uint32_t id,
+                            uint32_t runtimes) {
+  struct gbx__root* root = engine->client.roots;
+  while (root != NULL && root->id != id)
+    root = root->next;
+  if (root == NULL) return;
+  root->given_up = runtimes;
+  for (struct gbx_session* session = engine->sessions; session != NULL;
+       session = session->next)
+    if (session->root == root) atomic_store(&session->given_up, runtimes);
+}
+
+uint32_t gbx_session_given_up(const struct gbx_session* session) {
+  return atomic_load(&session->given_up);
 }
 
 static bool is_wanted(const struct gbx_session* session) {

@@ -149,6 +149,7 @@ static void serve(void) {
     int quiet = spare_work_quiet();
     int look = keep_watch();
     int expiry = expire_spare_boxes();
+    tell_of_given_up();
     int timeout = look < 0 || (expiry >= 0 && expiry < look) ? expiry : look;
     bool may_work = false;
     if (quiet >= 0) {

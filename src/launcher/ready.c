@@ -37,10 +37,15 @@ void stock_resume(struct stock* stock) {
   stock->paused = false;
 }
 
+bool stock_is_given_up(const struct stock* stock) {
+  return stock->may_give_up &&
+         (stock->paused || stock->failures >= FAILURES_MAX);
+}
+
 int stock_wants(const struct stock* stock) {
   bool asked = stock->always || stock->used_ms != 0;
-  bool given_up = stock->may_give_up && stock->failures >= FAILURES_MAX;
-  return asked && !stock->paused && !given_up ? stock->target : 0;
+  return asked && !stock->paused && !stock_is_given_up(stock) ? stock->target
+                                                              : 0;
 }
 
 int64_t stock_expire(struct stock* stock, int64_t now_ms) {

@@ -30,6 +30,9 @@ void stock_ended(struct stock* stock, bool failed);
 /* A run that asked for it went well, in whatever box. */
 void stock_resume(struct stock* stock);
 
+/* Those that were to wait ended, and none is made now, or ever. */
+bool stock_is_given_up(const struct stock* stock);
+
 /* How many should wait. */
 int stock_wants(const struct stock* stock);
 

@@ -71,8 +71,11 @@ static bool can_be_made(struct root* root, enum gbx_runtime runtime) {
   if (runtime == GBX_RUNTIME_NONE) return true;
   if (root->image.standby_fd[runtime] < 0) return false;
   if (runtime != GBX_RUNTIME_PYTHON) return true;
+  struct stock* stock = &root->stock[runtime];
   bool possible = zygote_is_possible(&root->zygote, &root->image);
-  root->stock[runtime].always = possible;
+  /* Whether it can wait at least by itself is found out now. */
+  if (stock->always && !possible) stock_used(stock, true, now_ms());
+  stock->always = possible;
   return !possible || root->zygote.state != ZYGOTE_STARTING;
 }
 
@@ -212,6 +215,29 @@ void do_spare_work(void) {
     dismiss(box);
   else
     bind(box, root->recent[box->runtime].workspace);
+}
+
+static uint32_t given_up_of(const struct root* root) {
+  uint32_t mask = 0;
+  for (int i = 0; i < GBX_RUNTIMES; i++)
+    if (stock_is_given_up(&root->stock[i])) mask |= 1u << i;
+  if (root->image.standby_fd[GBX_RUNTIME_ZYGOTE] >= 0 &&
+      !zygote_is_possible(&root->zygote, &root->image))
+    mask |= 1u << GBX_RUNTIME_ZYGOTE;
+  /* Until it is there or given up, none is made that waits by itself. */
+  if (root->zygote.state == ZYGOTE_STARTING && root->zygote.is_slow)
+    mask |= 1u << GBX_RUNTIME_ZYGOTE | 1u << GBX_RUNTIME_PYTHON;
+  return mask;
+}
+
+void tell_of_given_up(void) {
+  for (struct root* root = launcher.roots; root != NULL; root = root->next) {
+    struct gbx_msg_given_up message = {.runtimes = given_up_of(root)};
+    if (!root->answered || message.runtimes == root->told_given_up) continue;
+    GBX_MSG_INIT(&message, GBX_M_GIVEN_UP, root->id);
+    tell_engine(&message.head, NULL, 0);
+    root->told_given_up = message.runtimes;
+  }
 }
 
 /* Of two times that are left; negative: never. */

@@ -28,6 +28,9 @@ int spare_work_quiet(void);
 /* Does one piece of it. */
 void do_spare_work(void);
 
+/* Tells the engine what is news of interpreters that cannot wait. */
+void tell_of_given_up(void);
+
 /* Ends what has waited for too long. Milliseconds until there may be more of
  * that; -1 for never. */
 int expire_spare_boxes(void);

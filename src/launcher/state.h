@@ -29,6 +29,7 @@ struct root {
   struct recent recent[GBX_RUNTIMES];
   struct zygote zygote;
   bool answered; /* ROOT, whose answer waits for a zygote that is needed */
+  uint32_t told_given_up; /* as GIVEN_UP had it */
 };
 
 struct launcher {

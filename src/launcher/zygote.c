@@ -27,6 +27,7 @@
 
 /* With `preload` it ends itself before. */
 #define START_MS 90000
+#define SLOW_MS  2000
 
 /* To enter namespaces, to change the root with the mount namespace, and to
  * empty the bounding set of what enters. */
@@ -124,6 +125,7 @@ int zygote_start(struct zygote* zygote, const struct root_image* root,
   zygote->socket_fd = fd_steal(&own_fd);
   zygote->state = ZYGOTE_STARTING;
   zygote->started_ms = 0;
+  zygote->is_slow = false;
   zygote->err = (struct gbx_err){0};
   return 0;
 }
@@ -212,6 +214,9 @@ void zygote_explain(struct zygote* zygote, const siginfo_t* info) {
 int64_t zygote_expire(struct zygote* zygote, int64_t now_ms) {
   if (zygote->state != ZYGOTE_STARTING) return -1;
   if (zygote->started_ms == 0) zygote->started_ms = now_ms;
+  int64_t left_to_slow = zygote->started_ms + SLOW_MS - now_ms;
+  if (left_to_slow > 0) return left_to_slow;
+  zygote->is_slow = true;
   int64_t left = zygote->started_ms + START_MS - now_ms;
   if (left > 0) return left;
   (void)kill(zygote->pid, SIGKILL); /* its reaping does the rest */

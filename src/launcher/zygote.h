@@ -26,6 +26,7 @@ struct zygote {
   int socket_fd;
   int failures; /* of it and of boxes by it, in a row */
   int64_t started_ms;
+  bool is_slow; /* to start: calls have been cold for long */
   struct gbx_err
       err; /* what it said of its failure to start; code 0: nothing */
 };
@@ -54,8 +55,8 @@ bool zygote_receive(struct zygote* zygote, struct gbx_msg_forked* ret_forked);
 /* Says, if it did not, how it ended. */
 void zygote_explain(struct zygote* zygote, const siginfo_t* info);
 
-/* Ends one that takes too long to start: what it imports may hang. Milliseconds
- * until then; negative for never. */
+/* Notes one that is slow to start, and ends one that takes too long: what it
+ * imports may hang. Milliseconds until then; negative for never. */
 int64_t zygote_expire(struct zygote* zygote, int64_t now_ms);
 
 /* It was reaped, or is of no use any more. */

@@ -387,10 +387,29 @@ test('plan() says how calls start, and so they do', async (t) => {
     [{}, 'ready', 'ready', 'forked', 'waited'],
     [{ preload: ['csv'] }, 'ready', 'ready', 'forked', 'waited'],
     [{ warm: false }, 'on demand', 'cold', 'cold', 'cold'],
-    // Elsewhere boxes that wait have no cgroup either.
+    // Elsewhere boxes that wait have no cgroup either, and a limit of processes
+    // that cannot be raised.
     ...(hasCgroups
-      ? [[{ enforceLimits: false }, 'on demand', 'on demand', 'forked', 'cold']]
-      : []),
+      ? [
+          [
+            { enforceLimits: false },
+            'on demand',
+            'on demand',
+            'forked',
+            'cold',
+          ],
+          [
+            { memoryMb: null, pids: null },
+            'ready',
+            'ready',
+            'forked',
+            'waited',
+          ],
+        ]
+      : [
+          [{ enforceLimits: false }, 'ready', 'ready', 'forked', 'waited'],
+          [{ pids: null }, 'on demand', 'on demand', 'forked', 'cold'],
+        ]),
     [{ env: { LANG: 'C' } }, 'ready', 'cold', 'cold', 'cold'],
     [{ env: { PLAIN: '1' } }, 'ready', 'ready', 'forked', 'waited'],
     [

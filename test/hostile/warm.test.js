@@ -330,6 +330,15 @@ for (const [name, code] of Object.entries(unfit)) {
     fs.writeFileSync(path.join(site, 'unfit.pth'), 'import unfit\n');
     const runtimes = { python: path.join(folder, 'bin', 'python3') };
     const sandbox = await open(t, { runtimes });
+    const startOf = async () => (await sandbox.plan()).box.start.python;
+    const saysCold = () =>
+      eventually(
+        async () => (await startOf()).from === 'cold',
+        'plan() says that it waits',
+        15000,
+      );
+    // Before any call.
+    await saysCold();
     for (let round = 0; round < 6; round++) {
       const results = await Promise.all(
         [1, 2, 3].map(() => sandbox.runCode(`print(${isWarm})`)),
@@ -339,6 +348,7 @@ for (const [name, code] of Object.entries(unfit)) {
         assert.equal(result.stdout, 'False\n');
       }
     }
+    await saysCold();
     // It was given up: nothing is started again and again. One that hangs is
     // given up for as long as it hangs.
     let quiet = 0;

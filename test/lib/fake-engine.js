@@ -92,12 +92,17 @@ class FakeSession {
     pids: 'kernel',
     cpus: null,
     disk: 'watchdog',
+    cgroups: true,
     scoped: false,
   };
 
   /** A function of each new run, or an object to throw. */
   onRun;
   closeError;
+
+  givenUp() {
+    return [];
+  }
 
   prepare(spec) {
     return spec;
