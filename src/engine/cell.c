@@ -74,9 +74,12 @@ void gbx__cells_report(struct gbx_run* run, const struct gbx_err* failure) {
 static void send_cell(struct gbx_run* run) {
   struct gbx__cell* cell = run->cells;
   struct gbx_err err = {0};
+  gbx__control_begin(&run->control);
+  /* Results since the last cell are this one's, a DONE is nobody's. */
+  gbx__run_read_control(run);
+  run->control.done_came = false;
   run->cell_active = true;
   run->cell_start_ns = uv_hrtime();
-  gbx__control_begin(&run->control);
   if (run->control.fd < 0) return; /* it died: its END reports the cell */
   /* First: the interpreter wakes up while the rest is done. */
   int result = gbx__control_send(&run->control, cell->options.type,

@@ -241,6 +241,10 @@ static void on_control(uv_poll_t* poll, int status, int events) {
   read_control(poll->data, LOUD_SHARE);
 }
 
+void gbx__run_read_control(struct gbx_run* run) {
+  if (run->control.fd >= 0) read_control(run, LOUD_SHARE);
+}
+
 void gbx__run_poll_output(struct gbx_run* run, bool on) {
   for (int i = 0; i < 2; i++) {
     if (run->output[i].poll == NULL) continue;

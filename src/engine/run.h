@@ -23,6 +23,8 @@ void gbx__run_free(struct gbx_run* run);
 bool gbx__run_read_output(struct gbx_run* run, int stream, size_t most);
 void gbx__run_poll_output(struct gbx_run* run, bool on);
 void gbx__run_poll_control(struct gbx_run* run);
+/* Takes the frames that are there. */
+void gbx__run_read_control(struct gbx_run* run);
 /* Whether on_output is to tell of output: always, but of a stream's only if it
  * was asked for. */
 bool gbx__run_is_awaited(struct gbx_run* run, int stream);

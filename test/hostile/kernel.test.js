@@ -7,6 +7,8 @@
 // what it is, and nothing of it reaches the host or another kernel.
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
 const {
   descendants,
   eventually,
@@ -40,6 +42,30 @@ function assertUnharmed(title) {
 }
 
 // ---- Replies -----------------------------------------------------------------
+
+test('KRN-10 a DONE that comes between two cells answers neither', async (t) => {
+  const sandbox = await open(t);
+  const kernel = await sandbox.kernel({ language: 'node' });
+  const [file, name] = [path.join(sandbox.workspace, 'answered'), 'answered'];
+  // The driver's own DONE is the second one.
+  const forged = await kernel.runCode(`const fs = require('fs');
+const send = (body) => {
+  const header = Buffer.alloc(8);
+  header.writeUInt32LE(body.length, 0);
+  header.writeUInt32LE(3, 4);
+  fs.writeSync(4, Buffer.concat([header, Buffer.from(body)]));
+};
+setImmediate(() => { send('{"exitCode":7}'); fs.writeFileSync('${name}', '') });
+send('{"exitCode":5}')`);
+  assert.equal(forged.exitCode, 5);
+  await eventually(() => fs.existsSync(file), 'it goes on');
+  for (const round of [1, 2, 3]) {
+    const result = await kernel.runCode(`console.log(${round}); ${round}`);
+    assert.equal(result.stdout, `${round}\n`);
+    assert.equal(result.results.at(-1)?.text, `${round}`);
+    assert.equal(result.exitCode, 0);
+  }
+});
 
 test('KRN-01 KRN-04 a reply that no driver sends ends the kernel, and is a fault', async (t) => {
   const sandbox = await open(t);
