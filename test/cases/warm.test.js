@@ -164,6 +164,16 @@ r = weakref.ref(a, lambda gone: print('gone'))`,
   'a file that a hook holds': `import sys
 f = open('file', 'w'); f.write('more'); sys.excepthook = lambda *ignored: f; 0`,
   'and what that has': `print(open('file').read())`,
+  'files that what was there before holds': `import contextvars, logging, math, os
+files = [open(str(n), 'w') for n in range(5)]
+for file in files: file.write('held')
+os.held, math.held, logging.Logger.held = files[:3]
+contextvars.ContextVar('held').set(files[3])
+import codecs; codecs.register(lambda name, file=files[4]: None)`,
+  'and what they have': 'print([open(str(n)).read() for n in range(5)])',
+  'objects that what was there before holds': `${A}import math, os, time
+os.a, math.a, time.a = A('os'), A('math'), A('time')`,
+  'an await': 'import asyncio\nawait asyncio.sleep(0)\nprint(1)',
   'a temporary folder': `import tempfile
 t = tempfile.TemporaryDirectory(dir='/workspace')`,
   'and what is left of it': `import os; print(sorted(os.listdir('/workspace')))`,

@@ -64,6 +64,7 @@ def settle():
 
 def close():
     """Do what asyncio.run() does at its end."""
+    global loop
     if loop is None or loop.is_closed():
         return
     try:
@@ -79,6 +80,7 @@ def close():
             loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()
+        loop = None
 
 
 def part_from_parent():

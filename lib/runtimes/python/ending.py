@@ -9,7 +9,8 @@ the code's objects are finalized, and then the C library's exit() does the same
 for C.
 
 With other threads left, the daemons, it is Python's own end after all: only that
-keeps them from going on in modules that are being taken apart.
+keeps them from going on in modules that are being taken apart. And so it is where
+objects are left that have something to do at their end.
 """
 
 import builtins
@@ -79,7 +80,8 @@ def end(exit_code):
             # Those that an exit handler has started.
             if not has_threads():
                 exit_code = wind_up(exit_code)
-                leave(exit_code)
+                if not is_anything_left():
+                    leave(exit_code)
         except BaseException:
             _exit(exit_code)
     end_as_python_does(exit_code)
@@ -137,7 +139,7 @@ def finalize():
             clear_changed(names, values)
         reset_signals()
         collect()
-        if left() is not None:
+        if left() is not None and not is_anything_left():
             clear_marked()
 
 
@@ -221,6 +223,15 @@ def flush(may_tell):
                 else:
                     tell(error, stream)
     return done
+
+
+def is_anything_left():
+    """Whether an object is left whose end does something.
+
+    A file that was not written, say, in a module that was there before, in a
+    class of it, or in a context. Only Python's own end takes these away.
+    """
+    return any(hasattr(type(found), "__del__") for found in get_objects())
 
 
 def try_to(function, *details):
