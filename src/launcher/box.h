@@ -75,6 +75,7 @@ struct box {
 struct run {
   struct gbx_msg_run request;
   struct gbx_fds fds;
+  bool cancelled; /* it gets no other box */
 };
 
 /* What making a box takes from the launcher. */

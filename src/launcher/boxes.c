@@ -240,9 +240,10 @@ static void conclude(struct box* box) {
     (void)gbx_fail(&box->end.err, GBX_E_DIED, ECHILD, "box",
                    "ended in its set-up");
   struct root* root = find_root(box->root);
+  bool is_cancelled = box->run != NULL && box->run->cancelled;
   /* One that ended without a run would do so again, and again. */
   if (root != NULL && box->by_zygote && box->state == BOX_MAKING &&
-      !box->dismissed)
+      !box->dismissed && !is_cancelled)
     root->zygote.failures++;
   else if (root != NULL && !box->dismissed)
     stock_ended(&root->stock[box->runtime], failed || box->run == NULL);
@@ -253,18 +254,15 @@ static void conclude(struct box* box) {
   if (box->run == NULL) return;
   if (root != NULL && !failed)
     stock_resume(&root->stock[box->run->request.runtime]);
-  if (root != NULL && was_making && box->runtime != GBX_RUNTIME_NONE) {
-    /* It is the interpreter that cannot wait for a call. */
-    struct run* run = box->run;
-    box->run = NULL;
-    place_run(root, run, true);
-  } else if (root != NULL && was_binding) {
-    struct run* run = box->run;
-    box->run = NULL;
-    place_run(root, run, false);
-  } else {
-    end_run(box, box->run, &box->end);
+  struct run* run = box->run;
+  /* It is the interpreter that cannot wait for a call. */
+  bool cold = was_making && box->runtime != GBX_RUNTIME_NONE;
+  if (root == NULL || is_cancelled || (!cold && !was_binding)) {
+    end_run(box, run, &box->end);
+    return;
   }
+  box->run = NULL;
+  place_run(root, run, cold);
 }
 
 /* init was reaped, the last process of the box. */

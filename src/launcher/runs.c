@@ -131,7 +131,7 @@ void begin_run(struct box* box) {
   struct run* run = box->run;
   if (dispatch(box, run, &err) == 0) return;
   const struct root* root = find_root(box->root);
-  bool gets_another = !box->is_own && root != NULL;
+  bool gets_another = !box->is_own && !run->cancelled && root != NULL;
   if (gets_another) box->run = NULL;
   give_up_box(box, &err);
   /* It died while it waited, or has used more than the run's limits allow: a
@@ -195,5 +195,8 @@ void answer_trace(uint32_t run_id) {
 
 void cancel_run(uint32_t run_id) {
   for (struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->run != NULL && box->run->request.head.id == run_id) box_kill(box);
+    if (box->run != NULL && box->run->request.head.id == run_id) {
+      box->run->cancelled = true;
+      box_kill(box);
+    }
 }
