@@ -390,7 +390,9 @@ test('each python here runs warm calls', async (t) => {
   await eventuallyWarm(both.warm);
   const { 'a file that is not closed': write, 'and what it has then': read } =
     ends;
-  await compare(both, { write, read, objects: ends['objects in a circle'] });
+  const objects = ends['objects in a circle'];
+  const held = ends['objects that what was there before holds'];
+  await compare(both, { write, read, objects, held });
 });
 
 // ---- Node ---------------------------------------------------------------------

@@ -27,6 +27,7 @@ DELETED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache",
            "meta_path", "__interactivehook__")
 LAST = "last_exc", "last_type", "last_value", "last_traceback"
 kept = []
+taken = []
 
 # In Python's own end there is no frame of Python's, and that is what warnings
 # about the code's objects then say of their place.
@@ -82,6 +83,7 @@ def end(exit_code):
                 exit_code = wind_up(exit_code)
                 if not is_anything_left():
                     leave(exit_code)
+                put_back()
         except BaseException:
             _exit(exit_code)
     end_as_python_does(exit_code)
@@ -130,6 +132,7 @@ def finalize():
     clear_sys()
     callbacks.clear()
     gone = take_modules(sys.modules)
+    taken.extend(refer(gone))
     left = mark(gone.get("__main__"))
     exec(LET_GO, {"__name__": "sys", "__builtins__": builtins, "gone": gone,
                   "collect": collect})
@@ -168,6 +171,22 @@ def take_modules(modules):
     gone.append("__main__")
     return {name: modules.pop(name) for name in reversed(gone)
             if name in modules and (name not in before or name == "__main__")}
+
+
+def refer(modules):
+    """Weak references to those that can have one, by name."""
+    for name, module in modules.items():
+        try:
+            yield name, ref(module)
+        except TypeError:
+            pass
+
+
+def put_back():
+    """Have Python's own end find what is still there of the code's modules."""
+    for name, module in taken:
+        if module() is not None:
+            sys.modules[name] = module()
 
 
 class Mark:
