@@ -383,6 +383,51 @@ test('a program that a cell waits for in os.system() is interrupted too', async 
   assert.ok(performance.now() - before < 20000);
 });
 
+// What of a cell's code runs when the last line of the cell has: drawing the
+// figures that it left open can take longer than all else.
+const after = {
+  'the drawing of a figure': `import sys
+class Figure:
+    def get_children(self): return 1, 2
+    def _repr_png_(self): endless()
+class pyplot:
+    open = [Figure()]
+    def get_fignums(): return list(range(len(pyplot.open)))
+    def figure(number): return pyplot.open[number]
+    def close(figure): pyplot.open.remove(figure)
+sys.modules['matplotlib.pyplot'] = pyplot`,
+  'the text of an exception': `class Slow(Exception):
+    def __str__(self): endless()
+raise Slow`,
+  'the text of an exit': `import sys
+class Message:
+    def __str__(self): endless()
+sys.exit(Message())`,
+  'the flush of a stream of its own': `import sys
+class Stream:
+    def write(self, text): return len(text)
+    def flush(self): endless()
+sys.stdout = Stream()`,
+};
+
+for (const [what, code] of Object.entries(after)) {
+  test(`an interrupt ends ${what}, and so does a timeout`, async (t) => {
+    const kernel = await (await open(t)).kernel();
+    await kernel.runCode(`import sys
+def endless(stdout=sys.stdout):
+    print('up', file=stdout)
+    while True: pass
+x = 41`);
+    const interrupted = await interruptOf(kernel, code);
+    assert.equal(interrupted.exitCode, 130);
+    assert.equal(interrupted.error.name, 'KeyboardInterrupt');
+    const late = await kernel.runCode(code, { timeoutS: 0.3 });
+    assert.match(late.fault.message, /its state are kept/);
+    await kernel.runCode('sys.stdout = sys.__stdout__');
+    assert.equal(await resultOf(kernel, 'x + 1'), '42');
+  });
+}
+
 test('an interrupt is no matter of cells that wait', async (t) => {
   const kernel = await (await open(t)).kernel();
   const waiting = [];

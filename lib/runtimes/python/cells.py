@@ -189,7 +189,19 @@ class Runner:
         """Show the figures that the code left open."""
         if "matplotlib.pyplot" in sys.modules:
             from figures import each_open
-            each_open(self.display)
+            self.heed(each_open, self.display)
+
+    def flush_replaced(self):
+        """Flush what the code has put in the place of sys.stdout."""
+        if streams.are_replaced():
+            self.heed(streams.flush_replaced)
+
+    def heed(self, function, *arguments):
+        """Call what runs code of the cell's beside execute().
+
+        A kernel has SIGINT interrupt it.
+        """
+        return function(*arguments)
 
     def wait_for_frame(self):
         while True:
@@ -205,7 +217,7 @@ class Runner:
             raise error
         # An interrupt was meant for the cell that has just ended.
         if not isinstance(error, KeyboardInterrupt):
-            describe(error, None)
+            self.explain(error, None)
 
     def run(self, cell):
         """Run one cell and answer; return its exit code."""
@@ -216,9 +228,10 @@ class Runner:
             self.restore()
         self.must_restore = True
         failure = attempt(self.execute, cell["code"], name)
-        undrawn = attempt(self.display_figures)
-        if failure is None:
-            failure = undrawn
+        for finish in self.display_figures, self.flush_replaced:
+            unfinished = attempt(finish)
+            if failure is None:
+                failure = unfinished
         # From here on no signal handler of the code may cut in: the cell would
         # get no answer, or two.
         signals = self.channel.block_signals()
@@ -233,12 +246,26 @@ class Runner:
         """Answer a cell; no signal handler of the code may cut in."""
         exit_code, body = 0, NO_FAILURE
         if failure is not None or more:
-            exit_code, description = describe(failure, name)
+            exit_code, description = self.explain(failure, name)
             body = to_json(dict(more, exitCode=exit_code, error=description))
         streams.flush()
         self.channel.send_blocked(DONE, body)
         self.is_answered = True
         return exit_code
+
+    def explain(self, failure, name):
+        """What the answer says of an exception, which is shown on stderr."""
+        if failure is None:
+            return 0, None
+        interrupt = None
+        try:
+            return self.heed(describe, failure, name)
+        except KeyboardInterrupt as error:
+            interrupt = error
+        try:
+            return describe(interrupt, name)
+        except KeyboardInterrupt:
+            return describe_barely(interrupt)
 
     def restore(self):
         """Undo what the cell before took from everybody (KRN-14)."""
@@ -323,9 +350,7 @@ class Runner:
     def close(self):
         # Not in a forked child: the loop's epoll instance is its parent's too.
         if self.awaiting is not None and self.channel.owner == getpid():
-            failure = attempt(self.awaiting.close)
-            if failure is not None:
-                describe(failure, None)
+            self.explain(attempt(self.awaiting.close), None)
         # The module is to go when the interpreter lets go of it, as a script's
         # does, for the sake of the code's finalizers.
         self.main = self.essentials = None
@@ -375,16 +400,20 @@ def mark(namespace):
 
 
 def describe(failure, name):
-    """What the answer says of an exception, which is shown on stderr."""
-    if failure is None:
-        return 0, None
+    """Runner.explain() but for interrupts, which come out."""
     try:
         import failures
         return failures.report(failure, name)
+    except KeyboardInterrupt:
+        raise
     except BaseException:
         # Out of memory, most likely. The cell still gets its answer.
-        return 1, {"name": name_of(type(failure)), "message": "",
-                   "traceback": "", "line": None}
+        return describe_barely(failure)
+
+
+def describe_barely(failure):
+    return 1, {"name": name_of(type(failure)), "message": "",
+               "traceback": "", "line": None}
 
 
 def may_be_expression(source):

@@ -24,13 +24,15 @@ def report(error, cell_name=None):
     if isinstance(error, SystemExit):
         return exit_code(error), None
     clean_chain(error)
+    # First: traceback asks for it too, and swallows an interrupt that ends it.
+    message = message_of(error)
     text = format_error(error) + hint_at(error)
     code = run_excepthook(error, text)
     if code is None:
         code = 130 if isinstance(error, KeyboardInterrupt) else 1
     return code, {
         "name": name_of(type(error)),
-        "message": shorten(message_of(error), MESSAGE_CHARS),
+        "message": shorten(message, MESSAGE_CHARS),
         "traceback": shorten(text, TRACEBACK_CHARS),
         "line": line_of(error, cell_name),
     }
@@ -86,6 +88,8 @@ def format_error(error):
             sources.list_in(linecache, sources.cells)
             found = TracebackException(type(error), error, error.__traceback__)
             return "".join(found.format())
+    except KeyboardInterrupt:
+        raise
     except BaseException:
         # The code patched what traceback needs (KRN-14), or is out of memory.
         return format_plainly(error)

@@ -59,11 +59,14 @@ def each_open(display):
     pyplot = sys.modules.get("matplotlib.pyplot")
     # Half a module while its import runs or after it failed has no such list.
     numbers = getattr(pyplot, "get_fignums", list)()
-    for figure in [pyplot.figure(number) for number in numbers]:
-        try:
+    figures = [pyplot.figure(number) for number in numbers]
+    try:
+        for figure in figures:
             # The background is always there. A figure with nothing else comes
             # from a savefig() after show(), and was not meant to be seen.
             if len(figure.get_children()) > 1:
                 display(figure)
-        finally:
+    finally:
+        # Those too that an error or an interrupt has kept from being drawn.
+        for figure in figures:
             close(figure)

@@ -29,7 +29,7 @@ for it.
 
 import streams
 import sys
-from _signal import (SIG_BLOCK, SIG_SETMASK, SIGINT, SIGUSR1,
+from _signal import (SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK, SIGINT, SIGUSR1,
                      SIGUSR2, default_int_handler, getsignal, pthread_sigmask,
                      signal, sigwait)
 from channel import (CELL, COMMAND, DONE, SIGNALS, tuck_away, to_json,
@@ -67,6 +67,7 @@ class Kernel:
         self.request_fd = self.reply_fd = -1
         self.execute_cell = runner.execute
         runner.execute = self.execute
+        runner.heed = self.heed
         self.answer_file = identify(self.channel.answer_fd)
         # A SIGINT came while no cell ran: maybe for the one that is to begin.
         self.is_signalled = False
@@ -182,6 +183,24 @@ class Kernel:
             if getsignal(SIGINT) is default_int_handler:
                 signal(SIGINT, self.idle_handler)
 
+    def heed(self, function, *arguments):
+        """Call what runs code of the cell's so that SIGINT interrupts it."""
+        if getsignal(SIGINT) is not self.idle_handler:
+            # The code's own, which must not cut in where signals are blocked.
+            return function(*arguments)
+        signals = None
+        try:
+            signal(SIGINT, default_int_handler)
+            signals = pthread_sigmask(SIG_UNBLOCK, {SIGINT})
+            if self.is_signalled and self.is_interrupted():
+                raise KeyboardInterrupt
+            return function(*arguments)
+        finally:
+            if getsignal(SIGINT) is default_int_handler:
+                signal(SIGINT, self.idle_handler)
+            if signals is not None:
+                pthread_sigmask(SIG_SETMASK, signals)
+
     def note_signal(self, number, frame):
         """What SIGINT does between cells.
 
@@ -239,7 +258,7 @@ class Kernel:
 
         Returns once more, WOKEN, in the copy that is woken.
         """
-        streams.flush()
+        streams.flush_all()
         signals = pthread_sigmask(SIG_BLOCK, SIGNALS)
         self.channel.is_shared = True
         result = None

@@ -61,14 +61,39 @@ def reopen(fd, closed):
 def flush():
     """Empty the buffers before DONE: the engine takes what is in the pipes."""
     for name in ("stdout", "stderr"):
+        try:
+            originals[name].flush()
+        except BaseException:
+            # None, closed, or broken by the code.
+            pass
+
+
+def are_replaced():
+    return (getattr(sys, "stdout", None) is not originals["stdout"] or
+            getattr(sys, "stderr", None) is not originals["stderr"])
+
+
+def flush_replaced():
+    """Empty the buffers of streams of the code's own making, by its code."""
+    for name in ("stdout", "stderr"):
         stream = getattr(sys, name, None)
-        original = originals[name]
-        for stream in (stream,) if stream is original else (stream, original):
+        if stream is not originals[name]:
             try:
                 stream.flush()
+            except KeyboardInterrupt:
+                raise
             except BaseException:
-                # None, closed, or broken by the code; nothing of it is ours.
+                # Nothing of it is ours.
                 pass
+
+
+def flush_all():
+    """Empty all buffers, whatever the code makes of that."""
+    flush()
+    try:
+        flush_replaced()
+    except KeyboardInterrupt:
+        pass
 
 
 def write_error(text):
@@ -76,6 +101,8 @@ def write_error(text):
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
+    except KeyboardInterrupt:
+        raise
     except BaseException:
         write_raw(text.encode("utf-8", "backslashreplace"))
 
