@@ -30,6 +30,9 @@ const packages = { python: 'python3', node: 'nodejs', bash: 'bash' };
 const probeEnvironment =
   /^(PATH|HOME|USER|LOGNAME|PYENV_.*|NODENV_.*|NVM_DIR|VOLTA_.*|ASDF_.*|MISE_.*|FNM_.*|UV_.*|XDG_(DATA|CONFIG|CACHE|STATE)_HOME)$/;
 
+// The first with top-level await in its compile().
+const oldestPython = [3, 8];
+
 const pythonProbe = `
 import json, sys, sysconfig
 try:
@@ -134,6 +137,22 @@ function hasCtypes(executable) {
   });
 }
 
+function checkPythonVersion([major, minor]) {
+  const [oldestMajor, oldestMinor] = oldestPython;
+  if (major > oldestMajor) return;
+  if (major === oldestMajor && minor >= oldestMinor) return;
+  throw new Error(
+    `it is Python ${major}.${minor}; ${oldestPython.join('.')} is the oldest ` +
+      'that works',
+  );
+}
+
+// Of "python3.11" and "python3.12-dbg"; none of "python3".
+function versionInName(executable) {
+  const found = /^python(\d+)\.(\d+)/.exec(path.basename(executable));
+  return found?.slice(1).map(Number);
+}
+
 /**
  * For each language: `{executable}`, the path to start in a box, and for python
  * what it said of its folders. Rejects if `file` is no working interpreter.
@@ -141,6 +160,8 @@ function hasCtypes(executable) {
 const probes = {
   async python(file, env) {
     const real = fs.realpathSync(file);
+    const version = versionInName(real);
+    if (version) checkPythonVersion(version);
     // What lies in /usr is in every box with all that it needs. Starting it
     // would tell nothing, and takes as long as a call.
     if (
@@ -151,7 +172,9 @@ const probes = {
     ) {
       return { executable: file };
     }
-    return JSON.parse(await ask(file, ['-I', '-c', pythonProbe], env));
+    const found = JSON.parse(await ask(file, ['-I', '-c', pythonProbe], env));
+    checkPythonVersion(found.version);
+    return found;
   },
   async node(file, env) {
     const real = fs.realpathSync(file);

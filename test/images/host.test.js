@@ -524,6 +524,34 @@ describe('an interpreter', () => {
     assert.match(runtimes.python.error.message, /Unknown option: -I/);
   });
 
+  test(
+    'of Python before 3.8 is passed over, and said to be why',
+    needsPython,
+    async () => {
+      for (const version of [
+        [3, 7, 16],
+        [2, 7, 18],
+      ]) {
+        const bin = place(`python-${version.join('.')}`);
+        const answer = JSON.stringify({ executable: bin, version });
+        placeScript(path.join(bin, 'python3'), `echo '${answer}'`);
+        const alone = await prepare(bin);
+        assert.match(
+          alone.runtimes.python.error.message,
+          new RegExp(
+            `it is Python ${version[0]}.${version[1]}; 3.8 is the oldest`,
+          ),
+        );
+        const image = await prepare(`${bin}:${systemPath}`);
+        assert.ok(!isWithin(assertRuns(image, 'python'), folder));
+      }
+      const named = path.join(place('python-named'), 'python3.6');
+      placeScript(named, 'exit 1');
+      const { runtimes } = await prepare('', { runtimes: { python: named } });
+      assert.match(runtimes.python.error.message, /it is Python 3\.6; 3\.8 is/);
+    },
+  );
+
   test('that is missing is said to be, with the way to get it', async () => {
     const empty = place('empty/bin');
     const { runtimes, path: folders } = await prepare(empty);

@@ -392,11 +392,7 @@ def mark(namespace):
 
     A look at each of the 150 names of builtins takes longer than a small cell.
     """
-    try:
-        return len(namespace), next(reversed(namespace), None)
-    except TypeError:
-        # Python 3.7 has no way back through a dict.
-        return None
+    return len(namespace), next(reversed(namespace), None)
 
 
 def describe(failure, name):
