@@ -428,6 +428,28 @@ x = 41`);
   });
 }
 
+test('an interrupt shows the lines that await', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const { error } = await interruptOf(
+    kernel,
+    `import asyncio
+async def wait():
+    asyncio.get_running_loop().call_soon(print, 'up')
+    await asyncio.Event().wait()
+
+await wait()`,
+  );
+  assert.equal(error.name, 'KeyboardInterrupt');
+  const [, first] = error.traceback.split(/\n(?= {2}File)/);
+  assert.match(
+    first,
+    /^ {2}File "<cell 1>", line 6, in <module>\n {4}await wait/,
+  );
+  assert.match(error.traceback, /line 4, in wait\n {4}await asyncio.Event/);
+  assert.ok(!error.traceback.includes('run_until_complete'));
+  assert.equal(error.line, 4);
+});
+
 test('an interrupt is no matter of cells that wait', async (t) => {
   const kernel = await (await open(t)).kernel();
   const waiting = [];
@@ -663,6 +685,15 @@ test('a checkpoint that finds no room is refused, and the state stays', async (t
     { code: 'ERR_SANDBOX_CHECKPOINT', message: /no room/ },
   );
   assert.equal(await resultOf(kernel, 'x + 1'), '42');
+});
+
+test('after rollback() asyncio has threads', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const code = `import asyncio
+await asyncio.get_running_loop().run_in_executor(None, lambda: 42)`;
+  assert.equal(await resultOf(kernel, code), '42');
+  await kernel.rollback(await kernel.checkpoint());
+  assert.equal(await resultOf(kernel, code), '42');
 });
 
 test('a process that waits for its children does not meet a copy', async (t) => {

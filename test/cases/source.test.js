@@ -35,6 +35,19 @@ for (const { name, begin } of forms) {
   });
 }
 
+for (const { name, begin } of forms) {
+  test(`P19 a coroutine that nobody awaits is warned of with the code's own line ${name}`, async (t) => {
+    const run = await begin(await open(t));
+    const { stderr, results } = await run('async def f(): pass\n\nf()');
+    assert.match(
+      stderr,
+      /^<cell \d+>:3: RuntimeWarning: coroutine 'f' was never awaited\n {2}f\(\)\n/,
+    );
+    assert.doesNotMatch(stderr, runnerFile);
+    assert.match(results[0].text, /^<coroutine object f/);
+  });
+}
+
 test('P19 frames of earlier cells keep their source lines', async (t) => {
   const kernel = await (await open(t)).kernel();
   await kernel.runCode('\n\ndef half(n):\n    return 1 / n  # of a cell');

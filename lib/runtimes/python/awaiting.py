@@ -8,6 +8,8 @@ cell, and the code's tasks with it.
 
 import asyncio
 
+import sources
+
 loop = None
 # Whether nothing of the last run is left in the loop.
 is_settled = True
@@ -25,6 +27,11 @@ def complete(function, *arguments):
         value = loop.run_until_complete(task)
         is_settled = True
         return value
+    except KeyboardInterrupt as interrupt:
+        if task.done() or sources.are_in(interrupt.__traceback__):
+            raise
+        # It met the loop, which says nothing of where the cell waits.
+        raise interrupt.with_traceback(where(task, interrupt.__traceback__))
     finally:
         let_go()
         if not task.done():
@@ -62,6 +69,31 @@ def settle():
         is_settled = True
 
 
+def where(task, otherwise):
+    """A traceback of the coroutines of a task that waits."""
+    frames, coroutine = [], task.get_coro()
+    while coroutine is not None:
+        found = inside(coroutine, "frame")
+        if found is not None:
+            frames.append(found)
+        coroutine = inside(coroutine, "await") or inside(coroutine,
+                                                         "yieldfrom")
+    traceback = None
+    for frame in reversed(frames):
+        traceback = type(otherwise)(traceback, frame, frame.f_lasti,
+                                    frame.f_lineno)
+    return traceback or otherwise
+
+
+def inside(coroutine, name):
+    """What a coroutine or generator has under one of its three prefixes."""
+    for prefix in "cr_", "gi_", "ag_":
+        found = getattr(coroutine, prefix + name, None)
+        if found is not None:
+            return found
+    return None
+
+
 def close():
     """Do what asyncio.run() does at its end."""
     global loop
@@ -93,6 +125,8 @@ def part_from_parent():
     if selector is None or loop.is_closed():
         return
     try:
+        # Its threads are not there, but it would wait for them.
+        loop._default_executor = None
         own = type(selector)()
         for key in list(selector.get_map().values()):
             own.register(key.fileobj, key.events, key.data)

@@ -296,6 +296,10 @@ class Runner:
                 value = guard(eval, code, vars(self.main))
         if value is not None:
             self.get_publisher().display_main(value)
+            if type(value) is COROUTINE:
+                holder = [value]
+                del value
+                let_go(holder, codes[-1], name)
 
     def compile(self, source, name):
         """The cell in two code objects: statements, then the last value's.
@@ -372,6 +376,26 @@ def guard(function, *arguments):
             settrace(None)
         if getrecursionlimit() < RECURSION_LIMIT:
             setrecursionlimit(RECURSION_LIMIT)
+
+
+def let_go(holder, code, name):
+    """Have a coroutine that nobody awaits end in the line that made it.
+
+    Python warns of it, and names the line that lets go of it.
+    """
+    from dis import findlinestarts
+    line = max(number or 1 for _, number in findlinestarts(code))
+    eval(compile("\n" * (line - 1) + "holder.clear()", name, "exec", 0, True),
+         {"holder": holder})
+
+
+async def make_nothing():
+    pass
+
+
+example = make_nothing()
+example.close()
+COROUTINE = type(example)
 
 
 def attempt(function, *arguments):

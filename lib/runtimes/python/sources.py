@@ -32,6 +32,15 @@ def forget(name):
         linecache.cache.pop(name, None)
 
 
+def are_in(traceback):
+    """Tell whether a traceback goes through a cell."""
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename in cells:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
 def list_in(linecache, names):
     cache = getattr(linecache, "cache", None)
     if not isinstance(cache, dict):
