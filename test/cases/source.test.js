@@ -153,3 +153,22 @@ test('P21 workspace files named like modules of Node do not break JavaScript', a
   assert.equal(result.stderr, '');
   assert.equal(result.stdout, 'function\n');
 });
+
+test('P21 a package.json that is none breaks no JavaScript, as in plain Node', async (t) => {
+  for (const warm of [true, false]) {
+    const sandbox = await open(t, { warm });
+    await sandbox.writeFile('package.json', '{ "type": "module", }');
+    const kernel = await sandbox.kernel({ language: 'node' });
+    for (const code of [
+      "require('path').sep",
+      "import path from 'node:path'; path.sep",
+    ]) {
+      for (const runner of [sandbox, kernel]) {
+        const options = runner === kernel ? {} : { language: 'node' };
+        const result = await runner.runCode(code, options);
+        assert.equal(result.stderr, '');
+        assert.equal(result.text, "'/'");
+      }
+    }
+  }
+});
