@@ -83,6 +83,10 @@ struct gbx__root {
   uint32_t given_up; /* as the launcher said: 1 << enum gbx_runtime */
 };
 
+/* The records of a root, on the heap; NULL without memory. */
+uint8_t* gbx__root_records_make(const struct gbx_session_options* options,
+                                size_t* ret_size);
+
 struct gbx__outgoing {
   struct gbx__outgoing* next;
   struct gbx_fds fds; /* duplicates */
