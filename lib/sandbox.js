@@ -7,44 +7,30 @@
 //   new ──open()──▶ open ──close()──▶ closed        close() is possible in
 //    └──────────────close()──────────────▲           every state, and final
 
-const os = require('node:os');
-const path = require('node:path');
 const backend = require('./backend.js');
 const { restore } = require('./archive/restore.js');
 const { snapshot } = require('./archive/snapshot.js');
 const { checkArgv } = require('./argv.js');
-const { canComeLate, environmentOf, variablesOf } = require('./environment.js');
-const {
-  adviseOnPreload,
-  checkCode,
-  commandFor,
-  standbyEnvironment,
-  standbysOf,
-} = require('./languages.js');
+const { Blueprint } = require('./blueprint.js');
+const { adviseOnPreload, checkCode, commandFor } = require('./languages.js');
 const { SandboxError, invalidOption, toSandboxError } = require('./errors.js');
 const files = require('./files.js');
 const { FileReadStream, FileWriteStream } = require('./file-streams.js');
 const { startKernel } = require('./kernel.js');
 const {
   limitsInForce,
-  nativeDiskLimit,
-  nativeLimits,
-  nativeTimeout,
   warnOfWeakLimits,
   weakLimitsError,
 } = require('./limits.js');
-const { nameMount, nativeMounts } = require('./mounts.js');
-const { withHostNetwork } = require('./network/host-files.js');
+const { nameMount } = require('./mounts.js');
 const { warnOfOpenSockets } = require('./network/isolation.js');
 const { isRecord } = require('./option-kinds.js');
 const { readHostPath, readOptions } = require('./options.js');
-const { makePlan, readSpec } = require('./plan.js');
+const { makePlan } = require('./plan.js');
 const { cutOff, startProcess } = require('./process.js');
-const { needsHandle, runToEnd } = require('./run.js');
+const { runToEnd } = require('./run.js');
 const { inputSpec, noInput } = require('./stdin-pump.js');
 const { workspacePath } = require('./workspace-path.js');
-
-const specVersion = 1;
 
 function notOpenError() {
   return new SandboxError(
@@ -68,13 +54,8 @@ class Sandbox {
   #opening;
   #closing;
   #closed = new AbortController(); // aborted when close() is called
-  // All are there once it is open. The settings are the options, or what a spec
-  // has in their place; the environment and the folder are those of all calls.
-  #settings;
-  #image;
-  #environment;
-  #variables; // of a call without variables of its own
-  #cwd;
+  // Both are there once it is open.
+  #blueprint;
   #session;
   // Of calls without options of their own, made once: their settings, and what
   // the engine has read for each runtime that may serve them.
@@ -128,7 +109,7 @@ class Sandbox {
     const session = this.#ready();
     const call = readOptions('sandbox.runCode()', options);
     checkCode(code, call.language);
-    const command = commandFor(this.#image, call.language, code);
+    const command = commandFor(this.#blueprint.image, call.language, code);
     return await this.#run(session, command, call, options === undefined);
   }
 
@@ -146,7 +127,7 @@ class Sandbox {
     const call = readOptions('sandbox.spawn()', options);
     const settings = this.#settingsOf(call);
     const spec = {
-      ...this.#specOf(parts, settings, noInput),
+      ...this.#blueprint.callSpec(parts, settings, noInput),
       input: true,
       stream: true,
       pty: settings.pty,
@@ -166,10 +147,10 @@ class Sandbox {
         JSON.stringify(call.checkpoint),
       );
     }
-    const command = commandFor(this.#image, call.language, undefined);
+    const command = commandFor(this.#blueprint.image, call.language, undefined);
     const settings = this.#settingsOf(call);
     const spec = {
-      ...this.#specOf(command, settings, noInput),
+      ...this.#blueprint.callSpec(command, settings, noInput),
       kernel: true,
       timeoutMs: 0, // Each cell has its own.
       wantOutput: [false, false],
@@ -246,10 +227,10 @@ class Sandbox {
     const { workspace, cgroups, scoped } = session.info;
     try {
       return makePlan({
-        image: this.#image,
-        settings: this.#settings,
-        environment: this.#environment,
-        cwd: this.#cwd,
+        image: this.#blueprint.image,
+        settings: this.#blueprint.settings,
+        environment: this.#blueprint.environment,
+        cwd: this.#blueprint.cwd,
         workspace,
         cgroups,
         scoped,
@@ -267,48 +248,29 @@ class Sandbox {
     try {
       // First, since it says best why nothing can work on this machine.
       const engine = backend.getEngine();
-      await this.#prepare();
+      this.#blueprint = await Blueprint.make(this.#options);
       if (this.#closing) throw closedError();
-      this.#session = await engine.openSession(this.#sessionSpec());
+      this.#session = await engine.openSession(this.#blueprint.sessionSpec());
     } catch (error) {
-      const failure = nameMount(error, this.#settings?.mounts ?? []);
-      throw adviseOnPreload(toSandboxError(failure), this.#image);
+      const mounts = this.#blueprint?.settings.mounts ?? [];
+      const failure = toSandboxError(nameMount(error, mounts));
+      throw adviseOnPreload(failure, this.#blueprint?.image);
     }
-    this.#limits = limitsInForce(this.#session.info, this.#settings);
+    const { settings } = this.#blueprint;
+    this.#limits = limitsInForce(this.#session.info, settings);
     // #close() is waiting for this promise and ends the session after it.
     if (this.#closing) throw closedError();
-    if (this.#settings.requireLimits) await this.#refuseWeakLimits();
-    if (this.#settings.enforceLimits && this.#warns) {
-      warnOfWeakLimits(this.#limits);
-    }
+    if (settings.requireLimits) await this.#refuseWeakLimits();
+    if (settings.enforceLimits && this.#warns) warnOfWeakLimits(this.#limits);
     if (this.#warns) {
-      warnOfOpenSockets(this.#settings.network, this.#session.info.scoped);
+      warnOfOpenSockets(settings.network, this.#session.info.scoped);
     }
     return this;
   }
 
-  async #prepare() {
-    const { spec, runtimes, env, network } = this.#options;
-    if (spec !== null) {
-      const read = await readSpec(spec);
-      this.#image = read.image;
-      this.#settings = { ...this.#options, ...read.settings };
-      this.#environment = read.environment;
-      this.#cwd = read.cwd;
-      return;
-    }
-    const image = await backend.prepareImage(runtimes);
-    this.#image = network
-      ? { ...image, entries: withHostNetwork(image.entries) }
-      : image;
-    this.#settings = this.#options;
-    this.#environment = environmentOf(this.#image.path, env);
-    this.#cwd = '/workspace';
-  }
-
   /** Only an open session knows what its limits are worth. */
   async #refuseWeakLimits() {
-    const refusal = weakLimitsError(this.#limits, this.#settings);
+    const refusal = weakLimitsError(this.#limits, this.#blueprint.settings);
     if (!refusal) return;
     const session = this.#session;
     this.#session = undefined;
@@ -340,34 +302,6 @@ class Sandbox {
 
   // ---- What the engine gets -----------------------------------------------
 
-  #sessionSpec() {
-    return {
-      version: specVersion,
-      entries: this.#image.entries,
-      standbys: this.#standbys(),
-      workspace: this.#settings.workspace,
-      tempDir: path.resolve(os.tmpdir()),
-      mounts: nativeMounts(this.#settings.mounts ?? []),
-      ...nativeLimits(this.#settings),
-      ...nativeDiskLimit(this.#settings),
-      enforceLimits: this.#settings.enforceLimits,
-      network: this.#settings.network,
-    };
-  }
-
-  /** What interpreters need to know that are started ahead of calls. */
-  get #ahead() {
-    return {
-      preload: this.#settings.preload,
-      variables: variablesOf(this.#environment),
-    };
-  }
-
-  #standbys() {
-    if (!this.#settings.warm) return [];
-    return standbysOf(this.#image, this.#ahead);
-  }
-
   #run(session, command, call, isUsual) {
     if (isUsual) {
       this.#usual ??= this.#settingsOf(call);
@@ -376,7 +310,7 @@ class Sandbox {
     }
     const settings = this.#settingsOf(call);
     const input = inputSpec(settings.stdin);
-    const spec = this.#specOf(command, settings, input);
+    const spec = this.#blueprint.callSpec(command, settings, input);
     return runToEnd(session, spec, command, settings, input);
   }
 
@@ -387,7 +321,7 @@ class Sandbox {
     const { standby } = command;
     let prepared = this.#prepared.get(standby);
     if (prepared === undefined) {
-      const spec = this.#specOf(command, this.#usual, noInput);
+      const spec = this.#blueprint.callSpec(command, this.#usual, noInput);
       prepared = session.prepare(spec);
       this.#prepared.set(standby, prepared);
     }
@@ -402,39 +336,14 @@ class Sandbox {
       command,
     );
     checkCode(code, language);
-    return commandFor(this.#image, language, code);
+    return commandFor(this.#blueprint.image, language, code);
   }
 
   /** The session's options with those of a call over them. */
   #settingsOf(call) {
-    const settings = { ...this.#settings };
-    for (const [name, value] of Object.entries(call)) {
-      if (value === undefined) continue;
-      if (name === 'timeoutS' && value === null) continue;
-      settings[name] = value;
-    }
+    const settings = this.#blueprint.settingsOf(call);
     this.#checkLimits(call, settings);
-    Object.assign(settings, this.#variablesOf(call));
     return settings;
-  }
-
-  /** Its variables as `env`, and whether a running interpreter may get them. */
-  #variablesOf({ env, pty }) {
-    const isUsual = !env?.size && !pty;
-    if (isUsual && this.#variables) return this.#variables;
-    const own = this.#environment;
-    const list = variablesOf(
-      pty ? new Map([['TERM', pty.term], ...own]) : own,
-      env,
-    );
-    const isInTime = (runtime) =>
-      canComeLate(list, standbyEnvironment(runtime, this.#ahead));
-    const found = {
-      env: list,
-      canComeLate: { python: isInTime('python'), node: isInTime('node') },
-    };
-    if (isUsual) this.#variables = found;
-    return found;
   }
 
   // A call may ask for a limit that its session has not.
@@ -447,30 +356,6 @@ class Sandbox {
       if (refusal) throw refusal;
     }
     if (settings.enforceLimits && this.#warns) warnOfWeakLimits(limits);
-  }
-
-  /** All that the engine has to know but the command itself. */
-  #specOf({ standby, control }, settings, input) {
-    return {
-      version: specVersion,
-      control,
-      standby: settings.canComeLate[standby] ? standby : null,
-      warm: settings.warm,
-      env: settings.env,
-      cwd: settings.cwd ?? this.#cwd,
-      timeoutMs: nativeTimeout(settings.timeoutS),
-      maxOutputBytes: settings.maxOutputBytes,
-      ...nativeLimits(settings),
-      kernel: false,
-      trackFiles: settings.trackFiles,
-      trace: settings.trace === 'blocked',
-      input: input.input,
-      inputEnds: input.inputEnds,
-      stream: false,
-      pty: null,
-      wantOutput: [Boolean(settings.onStdout), Boolean(settings.onStderr)],
-      handle: needsHandle(settings, input),
-    };
   }
 }
 

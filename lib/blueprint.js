@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Checked options, put together with what this machine has: all that the engine
+// gets to know of a session and of the calls in it.
+
+const os = require('node:os');
+const path = require('node:path');
+const backend = require('./backend.js');
+const { canComeLate, environmentOf, variablesOf } = require('./environment.js');
+const { standbyEnvironment, standbysOf } = require('./languages.js');
+const { nativeDiskLimit, nativeLimits, nativeTimeout } = require('./limits.js');
+const { nativeMounts } = require('./mounts.js');
+const { withHostNetwork } = require('./network/host-files.js');
+const { readSpec } = require('./plan.js');
+const { needsHandle } = require('./run.js');
+
+const specVersion = 1;
+
+class Blueprint {
+  /** The options, or what a spec has in their place. */
+  settings;
+  image;
+  /** Of all calls, as `cwd` is. */
+  environment;
+  cwd;
+  #variables; // of a call without variables of its own
+
+  constructor({ settings, image, environment, cwd }) {
+    this.settings = settings;
+    this.image = image;
+    this.environment = environment;
+    this.cwd = cwd;
+  }
+
+  /** Of what readOptions() made of a session's options. */
+  static async make(options) {
+    const { spec, runtimes, env, network } = options;
+    if (spec !== null) {
+      const read = await readSpec(spec);
+      const settings = { ...options, ...read.settings };
+      return new Blueprint({ ...read, settings });
+    }
+    const image = await backend.prepareImage(runtimes);
+    return new Blueprint({
+      settings: options,
+      image: network
+        ? { ...image, entries: withHostNetwork(image.entries) }
+        : image,
+      environment: environmentOf(image.path, env),
+      cwd: '/workspace',
+    });
+  }
+
+  sessionSpec() {
+    const { settings } = this;
+    return {
+      version: specVersion,
+      entries: this.image.entries,
+      standbys: settings.warm ? standbysOf(this.image, this.#ahead) : [],
+      workspace: settings.workspace,
+      tempDir: path.resolve(os.tmpdir()),
+      mounts: nativeMounts(settings.mounts ?? []),
+      ...nativeLimits(settings),
+      ...nativeDiskLimit(settings),
+      enforceLimits: settings.enforceLimits,
+      network: settings.network,
+    };
+  }
+
+  /** The session's options with those of a call over them. */
+  settingsOf(call) {
+    const settings = { ...this.settings };
+    for (const [name, value] of Object.entries(call)) {
+      if (value === undefined) continue;
+      if (name === 'timeoutS' && value === null) continue;
+      settings[name] = value;
+    }
+    Object.assign(settings, this.#variablesOf(call));
+    return settings;
+  }
+
+  /** All that the engine has to know of a call but the command itself. */
+  callSpec({ standby, control }, settings, input) {
+    return {
+      version: specVersion,
+      control,
+      standby: settings.canComeLate[standby] ? standby : null,
+      warm: settings.warm,
+      env: settings.env,
+      cwd: settings.cwd ?? this.cwd,
+      timeoutMs: nativeTimeout(settings.timeoutS),
+      maxOutputBytes: settings.maxOutputBytes,
+      ...nativeLimits(settings),
+      kernel: false,
+      trackFiles: settings.trackFiles,
+      trace: settings.trace === 'blocked',
+      input: input.input,
+      inputEnds: input.inputEnds,
+      stream: false,
+      pty: null,
+      wantOutput: [Boolean(settings.onStdout), Boolean(settings.onStderr)],
+      handle: needsHandle(settings, input),
+    };
+  }
+
+  /** What interpreters need to know that are started ahead of calls. */
+  get #ahead() {
+    return {
+      preload: this.settings.preload,
+      variables: variablesOf(this.environment),
+    };
+  }
+
+  /** Its variables as `env`, and whether a running interpreter may get them. */
+  #variablesOf({ env, pty }) {
+    const isUsual = !env?.size && !pty;
+    if (isUsual && this.#variables) return this.#variables;
+    const own = this.environment;
+    const list = variablesOf(
+      pty ? new Map([['TERM', pty.term], ...own]) : own,
+      env,
+    );
+    const isInTime = (runtime) =>
+      canComeLate(list, standbyEnvironment(runtime, this.#ahead));
+    const found = {
+      env: list,
+      canComeLate: { python: isInTime('python'), node: isInTime('node') },
+    };
+    if (isUsual) this.#variables = found;
+    return found;
+  }
+}
+
+module.exports = { Blueprint };
