@@ -17,6 +17,40 @@ const { needsHandle } = require('./run.js');
 
 const specVersion = 1;
 
+const noVariables = new Map();
+
+/**
+ * The variables of a call as `env`, and whether an interpreter that runs already
+ * may get them, by its runtime.
+ */
+function callVariables(list, ahead) {
+  const isInTime = (runtime) =>
+    canComeLate(list, standbyEnvironment(runtime, ahead));
+  return {
+    env: list,
+    canComeLate: { python: isInTime('python'), node: isInTime('node') },
+  };
+}
+
+// What most sessions of an image have in common, those without variables and
+// modules of their own. To make it anew takes as long as a tenth of a call.
+const usuals = new WeakMap();
+
+function usualOf(image) {
+  const found = usuals.get(image);
+  if (found) return found;
+  const environment = environmentOf(image.path, noVariables);
+  const list = variablesOf(environment);
+  const ahead = { preload: [], variables: list };
+  const usual = {
+    environment,
+    variables: callVariables(list, ahead),
+    roots: new Map(), // by whether interpreters are started ahead of calls
+  };
+  usuals.set(image, usual);
+  return usual;
+}
+
 class Blueprint {
   /** The options, or what a spec has in their place. */
   settings;
@@ -25,12 +59,16 @@ class Blueprint {
   environment;
   cwd;
   #variables; // of a call without variables of its own
+  #roots; // that others have, too
 
-  constructor({ settings, image, environment, cwd }) {
+  constructor({ settings, image, environment, cwd, usual }) {
     this.settings = settings;
     this.image = image;
     this.environment = environment;
     this.cwd = cwd;
+    if (!usual || settings.preload.length > 0) return;
+    if (usual.environment === environment) this.#variables = usual.variables;
+    if (!settings.network) this.#roots = usual.roots;
   }
 
   /** Of what readOptions() made of a session's options. */
@@ -42,22 +80,24 @@ class Blueprint {
       return new Blueprint({ ...read, settings });
     }
     const image = await backend.prepareImage(runtimes);
+    const usual = usualOf(image);
     return new Blueprint({
       settings: options,
       image: network
         ? { ...image, entries: withHostNetwork(image.entries) }
         : image,
-      environment: environmentOf(image.path, env),
+      environment:
+        env.size === 0 ? usual.environment : environmentOf(image.path, env),
       cwd: '/workspace',
+      usual,
     });
   }
 
-  sessionSpec() {
+  sessionSpec(engine) {
     const { settings } = this;
     return {
       version: specVersion,
-      entries: this.image.entries,
-      standbys: settings.warm ? standbysOf(this.image, this.#ahead) : [],
+      root: this.#rootFrom(engine),
       workspace: settings.workspace,
       tempDir: path.resolve(os.tmpdir()),
       mounts: nativeMounts(settings.mounts ?? []),
@@ -104,6 +144,17 @@ class Blueprint {
     };
   }
 
+  /** What the engine has read of the image, and of what is started in it. */
+  #rootFrom(engine) {
+    const { warm } = this.settings;
+    const known = this.#roots?.get(warm);
+    if (known) return known;
+    const standbys = warm ? standbysOf(this.image, this.#ahead) : [];
+    const root = engine.prepareRoot(this.image.entries, standbys);
+    this.#roots?.set(warm, root);
+    return root;
+  }
+
   /** What interpreters need to know that are started ahead of calls. */
   get #ahead() {
     return {
@@ -121,12 +172,7 @@ class Blueprint {
       pty ? new Map([['TERM', pty.term], ...own]) : own,
       env,
     );
-    const isInTime = (runtime) =>
-      canComeLate(list, standbyEnvironment(runtime, this.#ahead));
-    const found = {
-      env: list,
-      canComeLate: { python: isInTime('python'), node: isInTime('node') },
-    };
+    const found = callVariables(list, this.#ahead);
     if (isUsual) this.#variables = found;
     return found;
   }

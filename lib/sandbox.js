@@ -250,7 +250,9 @@ class Sandbox {
       const engine = backend.getEngine();
       this.#blueprint = await Blueprint.make(this.#options);
       if (this.#closing) throw closedError();
-      this.#session = await engine.openSession(this.#blueprint.sessionSpec());
+      this.#session = await engine.openSession(
+        this.#blueprint.sessionSpec(engine),
+      );
     } catch (error) {
       const mounts = this.#blueprint?.settings.mounts ?? [];
       const failure = toSandboxError(nameMount(error, mounts));

@@ -6,6 +6,7 @@
 #include "binding/convert.h"
 #include "binding/file_wrap.h"
 #include "binding/plan.h"
+#include "binding/root_wrap.h"
 #include "binding/run_wrap.h"
 #include "binding/session_wrap.h"
 #include "binding/spec_reader.h"
@@ -46,6 +47,7 @@ Napi::Object Addon::Init(Napi::Env env, Napi::Object exports) {
   (*classes)[EngineWrap::kClassTag] = Napi::Persistent(EngineWrap::Define(env));
   (*classes)[SessionWrap::kClassTag] =
       Napi::Persistent(SessionWrap::Define(env));
+  (*classes)[RootWrap::kClassTag] = Napi::Persistent(RootWrap::Define(env));
   (*classes)[FileWrap::kClassTag] = Napi::Persistent(FileWrap::Define(env));
   (*classes)[RunWrap::kClassTag] = Napi::Persistent(RunWrap::Define(env));
   exports.Set("createEngine", Napi::Function::New(env, CreateEngine));

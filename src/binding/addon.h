@@ -116,6 +116,9 @@ class Wrap : public Napi::ObjectWrap<T> {
    * off its object and called on another one is a TypeError here. */
   static T* Unwrap(Napi::Object object);
 
+  /* NULL for what is none. */
+  static T* Find(napi_env env, napi_value value);
+
  protected:
   explicit Wrap(const Napi::CallbackInfo& info);
 
@@ -132,18 +135,25 @@ class Wrap : public Napi::ObjectWrap<T> {
 };
 
 template <typename T>
-T* Wrap<T>::Unwrap(Napi::Object object) {
-  napi_env env = object.Env();
+T* Wrap<T>::Find(napi_env env, napi_value value) {
   napi_type_tag tag = Addon::Of(env)->TagOf(T::kClassTag);
   bool is_ours = false;
   void* instance = nullptr;
-  if (napi_check_object_type_tag(env, object, &tag, &is_ours) != napi_ok ||
-      !is_ours || napi_unwrap(env, object, &instance) != napi_ok) {
-    /* Fails only where an exception is pending or none can be thrown. */
-    (void)napi_throw_type_error(env, nullptr, "Illegal invocation");
-    return nullptr;
-  }
-  return static_cast<T*>(instance);
+  return value != nullptr &&
+                 napi_check_object_type_tag(env, value, &tag, &is_ours) ==
+                     napi_ok &&
+                 is_ours && napi_unwrap(env, value, &instance) == napi_ok
+             ? static_cast<T*>(instance)
+             : nullptr;
+}
+
+template <typename T>
+T* Wrap<T>::Unwrap(Napi::Object object) {
+  T* instance = Find(object.Env(), object);
+  /* Fails only where an exception is pending or none can be thrown. */
+  if (instance == nullptr)
+    (void)napi_throw_type_error(object.Env(), nullptr, "Illegal invocation");
+  return instance;
 }
 
 template <typename T>

@@ -7,6 +7,7 @@
 #include "binding/convert.h"
 #include "binding/file_wrap.h"
 #include "binding/request.h"
+#include "binding/root_wrap.h"
 #include "binding/run_wrap.h"
 
 namespace gbx {
@@ -51,12 +52,35 @@ class OpenRequest : public Request {
 
 Napi::Function EngineWrap::Define(Napi::Env env) {
   return DefineClass(env, "Engine",
-                     {InstanceMethod("openSession", &EngineWrap::OpenSession)});
+                     {InstanceMethod("prepareRoot", &EngineWrap::PrepareRoot),
+                      InstanceMethod("openSession", &EngineWrap::OpenSession)});
 }
 
 EngineWrap::EngineWrap(const Napi::CallbackInfo& info)
     : Wrap<EngineWrap>(info) {
   (void)TakeInit(info); /* for its checks and the tag */
+}
+
+/* Its arguments: entries and standbys. */
+Napi::Value EngineWrap::PrepareRoot(const Napi::CallbackInfo& info) {
+  RootWrap::Init init = {std::make_unique<Root>(info.Env())};
+  struct gbx_err err = {};
+  if (!init.root->Read(info[0], info[1], &err)) {
+    ThrowError(info.Env(), err);
+    return Napi::Value();
+  }
+  return addon()->Construct<RootWrap>(&init);
+}
+
+/* The root is alive as long as `value`, whose property it is. */
+static void ReadSession(SpecReader* reader, Napi::Value value,
+                        SessionSpec* spec) {
+  ReadSessionSpec(reader, value, spec);
+  RootWrap* wrap = RootWrap::Find(value.Env(), reader->Field(value, "root"));
+  if (wrap == nullptr)
+    reader->Fail("root", "what prepareRoot() gave");
+  else
+    wrap->root().Fill(&spec->options);
 }
 
 /* Here and below the promise comes first and the checks after it, because
@@ -65,7 +89,7 @@ EngineWrap::EngineWrap(const Napi::CallbackInfo& info)
 Napi::Value EngineWrap::OpenSession(const Napi::CallbackInfo& info) {
   SpecReader reader(info.Env(), "openSession");
   SessionSpec spec;
-  ReadSessionSpec(&reader, info[0], &spec);
+  ReadSession(&reader, info[0], &spec);
 
   Napi::Value promise;
   auto* request = BeginRequest<OpenRequest>(addon(), info, &promise);

@@ -24,6 +24,7 @@ class EngineWrap : public Wrap<EngineWrap> {
   explicit EngineWrap(const Napi::CallbackInfo& info);
 
  private:
+  Napi::Value PrepareRoot(const Napi::CallbackInfo& info);
   Napi::Value OpenSession(const Napi::CallbackInfo& info);
 };
 

@@ -282,26 +282,27 @@ static void ReadStandby(SpecReader* reader, napi_value value,
   if (standby->argv[0] == nullptr) reader->Fail("argv", "at least one string");
 }
 
+void ReadEntries(SpecReader* reader, napi_value value,
+                 std::vector<struct gbx_entry>* entries) {
+  uint32_t length = reader->Length(value, "entries");
+  entries->resize(length); /* once: Finish() fills in the data later */
+  for (uint32_t i = 0; i < length; i++) {
+    ReadEntry(reader, reader->Item(value, i, "entries"), &(*entries)[i]);
+  }
+}
+
+void ReadStandbys(SpecReader* reader, napi_value value,
+                  std::vector<struct gbx_standby>* standbys) {
+  uint32_t length = reader->Length(value, "standbys");
+  standbys->resize(length);
+  for (uint32_t i = 0; i < length; i++) {
+    ReadStandby(reader, reader->Item(value, i, "standbys"), &(*standbys)[i]);
+  }
+}
+
 void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec) {
   ReadVersion(reader, value);
-  napi_value entries = reader->Field(value, "entries");
-  uint32_t length = reader->Length(entries, "entries");
-  spec->entries.resize(length); /* once: Finish() fills in the data later */
-  for (uint32_t i = 0; i < length; i++) {
-    ReadEntry(reader, reader->Item(entries, i, "entries"), &spec->entries[i]);
-  }
   struct gbx_session_options* options = &spec->options;
-  options->entries = spec->entries.data();
-  options->entry_count = length;
-  napi_value standbys = reader->Field(value, "standbys");
-  length = reader->Length(standbys, "standbys");
-  spec->standbys.resize(length);
-  for (uint32_t i = 0; i < length; i++) {
-    ReadStandby(reader, reader->Item(standbys, i, "standbys"),
-                &spec->standbys[i]);
-  }
-  options->standbys = spec->standbys.data();
-  options->standby_count = length;
   options->workspace = reader->OptionalStringField(value, "workspace");
   options->temp_dir = reader->StringField(value, "tempDir");
   napi_value mounts = reader->Field(value, "mounts");

@@ -81,8 +81,6 @@ class SpecReader {
 };
 
 struct SessionSpec {
-  std::vector<struct gbx_entry> entries;
-  std::vector<struct gbx_standby> standbys;
   std::vector<struct gbx_mount> mounts;
   struct gbx_session_options options = {};
 };
@@ -93,7 +91,14 @@ struct RunSpec {
   bool handle = false; /* somebody needs a Run object */
 };
 
-/* They fill in a struct that must stay where it is until the call with it. */
+/* The two lists that a root is made of. Finish() fills in more. */
+void ReadEntries(SpecReader* reader, napi_value value,
+                 std::vector<struct gbx_entry>* entries);
+void ReadStandbys(SpecReader* reader, napi_value value,
+                  std::vector<struct gbx_standby>* standbys);
+
+/* Here and below: they fill in a struct that must stay where it is until the
+ * call with it. This one all but the root. */
 void ReadSessionSpec(SpecReader* reader, napi_value value, SessionSpec* spec);
 /* All but the command. */
 void ReadRunSpec(SpecReader* reader, napi_value value, RunSpec* spec);

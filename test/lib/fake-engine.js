@@ -160,8 +160,16 @@ class FakeEngine {
   openGate;
   onSession;
 
+  prepareRoot(entries, standbys) {
+    return { entries, standbys };
+  }
+
+  #note({ root, ...spec }) {
+    this.specs.push({ ...spec, ...root });
+  }
+
   async openSession(spec) {
-    this.specs.push(spec);
+    this.#note(spec);
     await this.openGate;
     if (this.openError) throw this.openError;
     const session = new FakeSession();

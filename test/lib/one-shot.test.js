@@ -143,6 +143,31 @@ describe('runCode', () => {
     assert.deepEqual(seen, ['live']);
   });
 
+  test('an image is described to the engine once', async () => {
+    nextRunsEnd({});
+    const described = [];
+    const { prepareRoot } = backend.engine;
+    backend.engine.prepareRoot = (...lists) => {
+      described.push(lists);
+      return prepareRoot(...lists);
+    };
+    const image = backend.image;
+    backend.image = { ...image };
+    for (const options of [undefined, {}, { env: { A: '1' } }]) {
+      await runCode('1', options);
+    }
+    await withSandbox(() => {});
+    assert.equal(described.length, 1);
+    // These have roots of their own.
+    for (const options of [{ warm: false }, { preload: ['json'] }]) {
+      await runCode('1', options);
+      await runCode('1', options);
+    }
+    assert.equal(described.length, 1 + 1 + 2);
+    backend.image = image;
+    delete backend.engine.prepareRoot;
+  });
+
   test('misuse rejects before anything is opened', async () => {
     const before = backend.engine.specs.length;
     for (const args of [
