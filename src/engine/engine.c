@@ -149,6 +149,7 @@ static void free_engine(struct gbx_engine* engine) {
   gbx_moments_unmap(engine->moments);
   fd_close(&engine->moments_fd);
   gbx__files_free(engine);
+  free(engine->local_temp_dir);
   free((void*)engine->payload_filter.data);
   free((void*)engine->init_filter.data);
   free(engine);

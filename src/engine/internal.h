@@ -153,6 +153,8 @@ struct gbx_engine {
   int moments_fd;
 
   struct gbx__client client;
+  char* local_temp_dir; /* where the last temporary workspace was made, if that
+                           is a local filesystem; or NULL */
   struct gbx_session* sessions;
   struct gbx_file* files;           /* open ones, of all sessions */
   struct gbx_run *runs, **last_run; /* in the order in which they start */

@@ -8,10 +8,12 @@
  * and hold a tree of the workspace. When the launcher dies, every session is
  * detached, and the next run attaches its session to the next launcher.
  *
- *   open    prepare the workspace (worker) -> start keeper and launcher ->
- *           ROOT -> WORKSPACE -> callback
+ *   open    prepare the workspace (worker, or at once where that is a new folder
+ *           on a disk of this machine) -> start keeper and launcher -> ROOT ->
+ *           WORKSPACE -> callback
  *   close   kill the runs -> they end -> WORKSPACE_DROP -> remove a temporary
- *           workspace (worker) -> callback -> free
+ *           workspace (worker, or at once where next to nothing is in it) ->
+ *           callback -> free
  *
  * Close is in that order so that nothing of a box can still write when the
  * folder is removed. */
@@ -21,6 +23,7 @@
 
 #include "common/fd.h"
 #include "engine/internal.h"
+#include "engine/local.h"
 
 /* Roots that are kept, with their ready boxes, although no session uses them.
  */
@@ -133,11 +136,24 @@ static void prepare_workspace(struct gbx__work* work) {
     (void)gbx__disk_open(session, &job->err);
 }
 
+/* For prepares_at_once(), which trusts it until the next one is made. */
+static void remember_temp_dir(const struct gbx_session* session,
+                              bool is_local) {
+  char** known = &session->engine->local_temp_dir;
+  if (is_local && *known != NULL && strcmp(*known, session->temp_dir) == 0)
+    return;
+  free(*known);
+  *known = is_local ? strdup(session->temp_dir) : NULL; /* or it is not known */
+}
+
 static void workspace_prepared(struct gbx__work* work) {
   struct prepare_work* job = (struct prepare_work*)work;
   struct gbx_session* session = job->session;
   session->pending_work--;
   session->has_workspace = session->workspace.fd >= 0;
+  if (session->wanted_workspace == NULL)
+    remember_temp_dir(session, session->has_workspace &&
+                                   gbx__is_local(session->workspace.fd));
   tell_keeper(session);
   /* It closes by itself if the launcher could not be started meanwhile. */
   if (session->engine->closing || session->closing || job->err.code != GBX_OK)
@@ -161,6 +177,19 @@ struct open_task {
   struct gbx_session* session;
 };
 
+/* A new folder takes less time than it takes to wake a worker up, who would be
+ * woken for each call that has a session of its own. But a network may not
+ * answer, and a folder of the caller's may be large or lie on one: so this is
+ * for new ones alone, where the last one was made on a disk of this machine.
+ * Should that be slow for once, it holds up the deadlines of other runs for as
+ * long as this open, which waits for nothing else. */
+static bool prepares_at_once(const struct gbx_session* session) {
+  const struct gbx_engine* engine = session->engine;
+  return session->wanted_workspace == NULL && session->mounts.count == 0 &&
+         engine->local_temp_dir != NULL &&
+         strcmp(engine->local_temp_dir, session->temp_dir) == 0;
+}
+
 static void open_session(struct gbx_engine* engine, struct gbx__task* task) {
   struct gbx_session* session = ((struct open_task*)task)->session;
   free(task);
@@ -179,8 +208,13 @@ static void open_session(struct gbx_engine* engine, struct gbx__task* task) {
   job->work.done = workspace_prepared;
   job->session = session;
   session->pending_work++;
-  gbx__work_start(engine, &job->work);
-  gbx__client_start(engine); /* at the same time */
+  if (prepares_at_once(session)) {
+    prepare_workspace(&job->work);
+    workspace_prepared(&job->work);
+  } else {
+    gbx__work_start(engine, &job->work);
+    gbx__client_start(engine); /* at the same time */
+  }
 }
 
 int gbx_session_open(struct gbx_engine* engine,
@@ -564,18 +598,35 @@ static void finish_close(struct gbx_session* session,
   if (cb != NULL) cb(data, err);
 }
 
-static void tree_removed(struct gbx__work* work) {
-  struct remove_work* job = (struct remove_work*)work;
-  struct gbx_session* session = job->session;
+static void tell_keeper_of_end(const struct gbx_session* session) {
   if (session->keeper_knows)
     (void)gbx__client_temp(session->engine, GBX_M_TEMP_DROP,
                            session->workspace.path); /* or it finds nothing */
+}
+
+static void tree_removed(struct gbx__work* work) {
+  struct remove_work* job = (struct remove_work*)work;
+  struct gbx_session* session = job->session;
+  tell_keeper_of_end(session);
   finish_close(session, job->err.code == GBX_OK ? NULL : &job->err);
   free(job);
 }
 
+/* What is next to nothing is gone before a worker would wake up. Not where it
+ * could wait for another machine, or go on for a box that lives. */
+static bool remove_at_once(const struct gbx_session* session) {
+  return session->workspace.temporary && session->tracker == NULL &&
+         !session->doubtful && gbx__is_local(session->workspace.fd) &&
+         gbx__workspace_remove_little(&session->workspace);
+}
+
 static void remove_workspace(struct gbx_session* session) {
   struct remove_work* job = NULL;
+  if (session->has_workspace && remove_at_once(session)) {
+    tell_keeper_of_end(session);
+    finish_close(session, NULL);
+    return;
+  }
   if (session->has_workspace &&
       (session->workspace.temporary || session->tracker != NULL))
     job = calloc(1, sizeof *job);

@@ -5,7 +5,9 @@
 
 #include "engine/workspace.h"
 
+#include <dirent.h>
 #include <limits.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,8 +238,12 @@ void gbx__workspace_done(struct gbx__workspace* workspace) {
   fd_close(&workspace->fd);
 }
 
-int gbx__workspace_remove(const struct gbx__workspace* workspace,
-                          struct gbx_err* err) {
+/* Opens (O_PATH) the folder that a temporary workspace is in, and makes sure
+ * that it is still there. Returns a descriptor, -ENOENT if the user has removed
+ * it, or a negative errno with `err` filled. */
+static int open_above(const struct gbx__workspace* workspace,
+                      const char** ret_name, struct stat* ret_st,
+                      struct gbx_err* err) {
   const char* path = workspace->path;
   const char* slash = strrchr(path, '/');
   if (!workspace->temporary || slash == NULL)
@@ -248,10 +254,72 @@ int gbx__workspace_remove(const struct gbx__workspace* workspace,
   cleanup_fd int dir_fd = open(dir_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
   struct stat st;
   if (dir_fd < 0 || fstatat(dir_fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
-    return errno == ENOENT ? 0 /* the user has removed it */
+    return errno == ENOENT ? -ENOENT
                            : gbx_fail(err, GBX_E_IO, errno, "open", "%s", path);
   if (st.st_dev != workspace->dev || st.st_ino != workspace->ino)
     return gbx_fail(err, GBX_E_IO, ESTALE, "workspace_remove",
                     "another folder is in its place: %s", path);
-  return gbx_remove_tree(dir_fd, slash + 1, err);
+  *ret_name = slash + 1;
+  *ret_st = st;
+  return fd_steal(&dir_fd);
+}
+
+int gbx__workspace_remove(const struct gbx__workspace* workspace,
+                          struct gbx_err* err) {
+  const char* name;
+  struct stat st;
+  cleanup_fd int dir_fd = open_above(workspace, &name, &st, err);
+  if (dir_fd < 0) return dir_fd == -ENOENT ? 0 : dir_fd;
+  return gbx_remove_tree(dir_fd, name, err);
+}
+
+/* ---- Little ----------------------------------------------------------------
+ */
+
+/* Of names, as getdents64 gives them: some dozens. */
+#define LITTLE_NAMES 2048
+/* Of all files. To free the blocks of a large one takes milliseconds. */
+#define LITTLE_BYTES (1 << 20)
+/* A folder that held many names is as long as it was then, and is read from end
+ * to end before it is removed. */
+#define LITTLE_FOLDER_BYTES (64 << 10)
+
+static bool remove_little_folder(int fd, const char* name,
+                                 const struct stat* st) {
+  return st->st_size <= LITTLE_FOLDER_BYTES &&
+         unlinkat(fd, name, AT_REMOVEDIR) == 0;
+}
+
+static bool remove_little_entry(int fd, const char* name, int64_t* left_bytes) {
+  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return true;
+  struct stat st;
+  if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) return false;
+  if (S_ISDIR(st.st_mode)) return remove_little_folder(fd, name, &st);
+  *left_bytes -= (int64_t)st.st_blocks * 512;
+  return *left_bytes >= 0 && unlinkat(fd, name, 0) == 0;
+}
+
+static bool remove_little_content(int fd) {
+  alignas(struct dirent64) char entries[LITTLE_NAMES];
+  int64_t left_bytes = LITTLE_BYTES;
+  ssize_t size = getdents64(fd, entries, sizeof entries);
+  for (ssize_t at = 0; at < size;) {
+    const struct dirent64* entry = (const void*)(entries + at);
+    if (!remove_little_entry(fd, entry->d_name, &left_bytes)) return false;
+    at += entry->d_reclen;
+  }
+  return size >= 0; /* if that was not all, the folder is not empty */
+}
+
+bool gbx__workspace_remove_little(const struct gbx__workspace* workspace) {
+  const char* name;
+  struct stat st;
+  cleanup_fd int dir_fd = open_above(workspace, &name, &st, NULL);
+  if (dir_fd < 0) return false;
+  if (remove_little_folder(dir_fd, name, &st)) return true;
+  if (errno != ENOTEMPTY || st.st_size > LITTLE_FOLDER_BYTES) return false;
+  cleanup_fd int fd =
+      openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  return fd >= 0 && remove_little_content(fd) &&
+         unlinkat(dir_fd, name, AT_REMOVEDIR) == 0;
 }

@@ -49,6 +49,10 @@ void gbx__workspace_done(struct gbx__workspace* workspace);
 int gbx__workspace_remove(const struct gbx__workspace* workspace,
                           struct gbx_err* err);
 
+/* The same where it takes a moment: next to nothing is in it, or was. False: it
+ * is for gbx__workspace_remove, which also says why; some of it may be gone. */
+bool gbx__workspace_remove_little(const struct gbx__workspace* workspace);
+
 /* ---- Files in it --------------------------------------------------------- */
 
 /* Paths are bytes, relative, without ".."; see gbx__beneath_clean. Errors of

@@ -171,6 +171,74 @@ static void test_temporary(void) {
   EXPECT(has(AT_FDCWD, b.path));
 }
 
+static void open_temporary(struct gbx__workspace* ret) {
+  MUST(gbx__workspace_prepare(NULL, scratch_path, ret, NULL) == 0);
+}
+
+/* Whether it was removed at once; if not, the other way removes it. */
+static bool is_little(struct gbx__workspace* temporary) {
+  bool removed = gbx__workspace_remove_little(temporary);
+  EXPECT(has(AT_FDCWD, temporary->path) == !removed);
+  EXPECT(gbx__workspace_remove(temporary, NULL) == 0);
+  EXPECT(!has(AT_FDCWD, temporary->path));
+  gbx__workspace_done(temporary);
+  return removed;
+}
+
+static void put_many(int fd, int count) {
+  for (int i = 0; i < count; i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "f%d", i);
+    put(fd, name, "x");
+  }
+}
+
+static void test_little(void) {
+  struct gbx__workspace temporary;
+  open_temporary(&temporary);
+  EXPECT(is_little(&temporary));
+
+  open_temporary(&temporary);
+  put_many(temporary.fd, 10);
+  MUST(mkdirat(temporary.fd, "folder", 0) == 0);
+  MUST(symlinkat("/etc/passwd", temporary.fd, "link") == 0);
+  MUST(mkfifoat(temporary.fd, "pipe", 0600) == 0);
+  EXPECT(is_little(&temporary));
+  EXPECT(has(AT_FDCWD, "/etc/passwd"));
+
+  open_temporary(&temporary);
+  put_many(temporary.fd, 1000);
+  EXPECT(!is_little(&temporary));
+
+  open_temporary(&temporary);
+  MUST(mkdirat(temporary.fd, "folder", 0700) == 0);
+  put(temporary.fd, "folder/file", "x");
+  EXPECT(!is_little(&temporary));
+
+  open_temporary(&temporary);
+  int fd = openat(temporary.fd, "large", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  MUST(fd >= 0 && posix_fallocate(fd, 0, 2 << 20) == 0);
+  (void)close(fd);
+  EXPECT(!is_little(&temporary));
+}
+
+static void test_not_little_in_place(void) {
+  struct gbx__workspace temporary;
+  open_temporary(&temporary);
+  MUST(mkdir(in_scratch("another"), 0755) == 0 && rmdir(temporary.path) == 0);
+  MUST(rename(in_scratch("another"), temporary.path) == 0);
+  EXPECT(!gbx__workspace_remove_little(&temporary));
+  EXPECT(has(AT_FDCWD, temporary.path));
+  MUST(rmdir(temporary.path) == 0);
+  EXPECT(!gbx__workspace_remove_little(&temporary)); /* the other one says so */
+  gbx__workspace_done(&temporary);
+
+  open_ws();
+  EXPECT(!gbx__workspace_remove_little(&ws)); /* not a temporary one */
+  EXPECT(has(scratch_fd, "ws"));
+  close_ws();
+}
+
 static void test_bad_temp_dir(void) {
   const char* paths[] = {"tmp", "", in_scratch("missing"), "/etc/passwd",
                          "/proc"};
@@ -807,6 +875,10 @@ int main(void) {
   scratch_open();
   run_test("a temporary workspace is new, private, and removed by identity",
            test_temporary);
+  run_test("next to nothing is removed at once, and what is more is not",
+           test_little);
+  run_test("what is not removed at once is what remove would not touch either",
+           test_not_little_in_place);
   run_test("a temp_dir that cannot be used is refused", test_bad_temp_dir);
   run_test("WS-20 a given workspace is made with its parents, or resolved",
            test_given);
