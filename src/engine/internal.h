@@ -291,6 +291,8 @@ void gbx__sessions_given_up(struct gbx_engine* engine, uint32_t id,
                             uint32_t runtimes);
 /* Attaches the session if it is not; its runs start when it is. */
 void gbx__session_attach(struct gbx_session* session);
+/* Whether a run of the session may be sent to the launcher. */
+bool gbx__session_takes_runs(const struct gbx_session* session);
 /* A run or job of the session ended: goes on with closing, if it closes. */
 void gbx__session_settle(struct gbx_session* session);
 struct gbx_session* gbx__session_find(struct gbx_engine* engine, uint32_t id);

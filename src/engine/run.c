@@ -656,7 +656,7 @@ static void scanned_run(struct gbx__work* work) {
     gbx__run_conclude(run); /* failed meanwhile */
   } else if (run->closed || run->aborted) {
     end_box(run, true);
-  } else if (run->session->attach != ATTACHED) {
+  } else if (!gbx__session_takes_runs(run->session)) {
     run->engine->starting--;
     run->state = RUN_WAITING; /* the launcher died meanwhile */
     gbx__session_attach(run->session);
@@ -674,7 +674,7 @@ static void scanned_run(struct gbx__work* work) {
 static struct gbx_run* next_to_start(struct gbx_engine* engine) {
   if (engine->starting >= MAX_STARTING) return NULL;
   for (struct gbx_run* run = engine->runs; run != NULL; run = run->next)
-    if (run->state == RUN_WAITING && run->session->attach == ATTACHED &&
+    if (run->state == RUN_WAITING && gbx__session_takes_runs(run->session) &&
         gbx__disk_admits(run->session) && !run->session->swapping)
       return run;
   return NULL;

@@ -49,7 +49,7 @@ static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
   gbx_moment(engine->moments, GBX_AT_TAKEN, run->id);
   *engine->last_run = run;
   engine->last_run = &run->next;
-  if (run->session->attach == ATTACHED)
+  if (gbx__session_takes_runs(run->session))
     gbx__runs_advance(engine);
   else
     gbx__session_attach(run->session);

@@ -94,12 +94,27 @@ static void report_open(struct gbx_session* session,
   cb(session->open_data, NULL, session, &info);
 }
 
+/* Fails the runs that wait for the session to be attached. */
+static void fail_runs(struct gbx_session* session, const struct gbx_err* err) {
+  struct gbx_engine* engine = session->engine;
+  session->pending_work++; /* or the end of the last one could free it */
+  gbx__runs_hold(engine);
+  for (struct gbx_run* run = engine->runs; run != NULL;) {
+    struct gbx_run* next = run->next;
+    if (run->session == session) gbx__run_fail(run, err);
+    run = next;
+  }
+  gbx__runs_release(engine);
+  session->pending_work--;
+}
+
 /* A session that could not be opened: nobody has it, so it goes by itself. It
  * says so when it is gone, or who is told would still find its workspace. */
 static void fail_open(struct gbx_session* session, const struct gbx_err* err) {
   if (session->open_err.code == GBX_OK) session->open_err = *err;
   session->closing = true;
   session->attach = DETACHED;
+  fail_runs(session, err);
   gbx__session_settle(session);
 }
 
@@ -273,21 +288,14 @@ int gbx_session_open(struct gbx_engine* engine,
 /* Fails everything that waits for the session to be attached. */
 static void fail_attach(struct gbx_session* session,
                         const struct gbx_err* err) {
-  struct gbx_engine* engine = session->engine;
   session->attach = DETACHED;
   session->root = NULL;
-  gbx__runs_hold(engine);
-  for (struct gbx_run* run = engine->runs; run != NULL;) {
-    struct gbx_run* next = run->next;
-    if (run->session == session && run->state == RUN_WAITING)
-      gbx__run_fail(run, err);
-    run = next;
-  }
-  gbx__runs_release(engine);
-  if (session->open_cb != NULL)
+  if (session->open_cb != NULL) {
     fail_open(session, err);
-  else
+  } else {
+    fail_runs(session, err);
     gbx__session_settle(session); /* a close waits for the attaching to end */
+  }
 }
 
 /* Puts the root that it finds first: the list is in the order of last use. */
@@ -404,6 +412,14 @@ static void send_workspace(struct gbx_session* session) {
   session->attach = ATTACHING_WORKSPACE;
   (void)gbx__client_send(engine, &message.head, &mounts_fd,
                          mounts_fd < 0 ? 0 : 1); /* cannot fail */
+  gbx__runs_advance(engine);
+}
+
+/* The launcher takes messages in their order, so a run may be behind that with
+ * its workspace. If there is none after all, it does not start there, and fails
+ * here. */
+bool gbx__session_takes_runs(const struct gbx_session* session) {
+  return session->attach == ATTACHED || session->attach == ATTACHING_WORKSPACE;
 }
 
 /* The keeper that runs now need not be the one that the session was opened
@@ -487,11 +503,13 @@ bool gbx__sessions_await(const struct gbx_engine* engine) {
 }
 
 void gbx__sessions_client_up(struct gbx_engine* engine) {
+  gbx__runs_hold(engine);
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
     struct gbx_session* next = session->next;
     gbx__session_attach(session);
     session = next;
   }
+  gbx__runs_release(engine);
 }
 
 void gbx__sessions_client_lost(struct gbx_engine* engine,

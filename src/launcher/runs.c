@@ -169,6 +169,9 @@ void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
     (void)gbx_fail(&err, GBX_E_INTERNAL, EBADMSG, "run", "no such root");
   else if (fds->count < gbx_run_fd_count(request->flags))
     (void)gbx_fail(&err, GBX_E_SETUP, EMFILE, "recvmsg", "argv and output");
+  /* The engine does not wait for the answer to WORKSPACE. */
+  else if (!shelf_has(request->workspace))
+    (void)gbx_fail(&err, GBX_E_WORKSPACE, ENOENT, "run", "no such workspace");
   bool traced = (request->flags & GBX_RUN_TRACE) != 0;
   if (err.code == GBX_OK && traced)
     (void)trace_make_filter(&launcher.payload_filter, launcher.notify,

@@ -54,6 +54,12 @@ void shelf_drop(uint32_t id) {
   if (umount2(path, MNT_DETACH) == 0) (void)rmdir(path);
 }
 
+bool shelf_has(uint32_t id) {
+  char path[64];
+  place_of(id, path, sizeof path);
+  return access(path, F_OK) == 0;
+}
+
 int shelf_clone(uint32_t id, struct gbx_err* err) {
   char path[64];
   place_of(id, path, sizeof path);

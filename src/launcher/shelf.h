@@ -18,6 +18,8 @@ int shelf_add(struct gbx_msg_workspace* request, bool rooted,
               struct gbx_err* err);
 void shelf_drop(uint32_t id);
 
+bool shelf_has(uint32_t id);
+
 /* Returns a detached copy of its tree. */
 int shelf_clone(uint32_t id, struct gbx_err* err);
 
