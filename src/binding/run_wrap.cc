@@ -2,9 +2,11 @@
 #include "binding/run_wrap.h"
 
 #include <cerrno>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "binding/convert.h"
 #include "binding/event_queue.h"
 
 namespace gbx {
@@ -84,6 +86,24 @@ class NoticeEvent : public Event {
   int value_;
 };
 
+class OpenedEvent : public Event {
+ public:
+  OpenedEvent(RunState* run, const struct gbx_session_info* info)
+      : run_(run), workspace_(info->workspace), info_(*info) {
+  }
+  void Deliver(Napi::Env env) override {
+    run_->Emit(env, {Napi::String::New(env, "opened"),
+                     SessionInfoToJs(env, workspace_, info_.memory, info_.pids,
+                                     info_.cpus, info_.disk, info_.cgroups,
+                                     info_.scoped)});
+  }
+
+ private:
+  RunState* run_;
+  std::string workspace_; /* info_'s is the engine's */
+  struct gbx_session_info info_;
+};
+
 /* What ends a run or a cell: an error or a result. */
 template <typename ResultCopy>
 class ResultEvent : public Event {
@@ -148,25 +168,34 @@ class CellEvent : public ResultEvent<CellResultCopy> {
 class EndEvent : public ResultEvent<RunResultCopy> {
  public:
   using ResultEvent::ResultEvent;
+  /* What went wrong when the session of a run of its own was closed. */
+  void SetCloseError(const struct gbx_err& err) {
+    close_err_ = err;
+  }
   void Deliver(Napi::Env env) override {
     run()->DeliverEnd(
-        env, {Napi::String::New(env, "end"), Error(env),
-              failed() ? env.Null()
-                       : RunResultToJs(env, run()->addon()->make_run_result(),
-                                       result())});
+        env,
+        {Napi::String::New(env, "end"), Error(env),
+         failed()
+             ? env.Null()
+             : RunResultToJs(env, run()->addon()->make_run_result(), result()),
+         close_err_.code == GBX_OK ? env.Null() : ErrorToJs(env, close_err_)});
   }
+
+ private:
+  struct gbx_err close_err_ = {};
 };
 
 /* ---- JavaScript thread --------------------------------------------------- */
 
-RunState::Js::Js(Napi::Reference<Napi::Object>* session_object,
+RunState::Js::Js(Napi::Reference<Napi::Object>* parent_object,
                  Napi::Function on_event_function)
-    : session(session_object), on_event(Napi::Persistent(on_event_function)) {
-  session->Ref();
+    : parent(parent_object), on_event(Napi::Persistent(on_event_function)) {
+  parent->Ref();
 }
 
 RunState::Js::~Js() {
-  session->Unref();
+  parent->Unref();
 }
 
 RunState::RunState(Addon* addon, const RunSpec& spec)
@@ -177,11 +206,13 @@ RunState::RunState(Addon* addon, const RunSpec& spec)
       want_{spec.want_output[0], spec.want_output[1]} {
 }
 
-Napi::Value RunState::Start(Addon* addon, struct gbx_session* session,
-                            const RunSpec& spec,
-                            Napi::Reference<Napi::Object>* session_object,
-                            Napi::Function on_event) {
-  Napi::Env env = session_object->Env();
+RunState::~RunState() = default;
+
+template <typename Starter>
+Napi::Value RunState::StartWith(Addon* addon, const RunSpec& spec,
+                                Napi::Reference<Napi::Object>* parent,
+                                Napi::Function on_event, Starter start) {
+  Napi::Env env = parent->Env();
   auto run = std::make_shared<RunState>(addon, spec);
   Napi::Object object;
   if (spec.handle) {
@@ -193,21 +224,44 @@ Napi::Value RunState::Start(Addon* addon, struct gbx_session* session,
   struct gbx_err err = {};
   int result = 0;
   {
-    /* A callback may come before gbx_run_start returned; it waits here until
-     * run_ is known. */
+    /* A callback may come before the engine's function returned; it waits here
+     * until run_ is known. */
     std::lock_guard<std::mutex> lock(run->mutex_);
-    result = gbx_run_start(session, &spec.options, &kEvents, run.get(),
-                           &run->run_, &err);
+    result = start(run.get(), &err);
   }
   if (result < 0) {
     ThrowError(env, err);
     return Napi::Value();
   }
-  run->js_ = std::make_unique<Js>(session_object, on_event);
+  run->js_ = std::make_unique<Js>(parent, on_event);
   if (spec.handle) run->js_->run = Napi::Persistent(object);
   addon->Adopt(run);
   if (run->awaited_) addon->queue()->Retain();
   return spec.handle ? object : env.Undefined();
+}
+
+Napi::Value RunState::Start(Addon* addon, struct gbx_session* session,
+                            const RunSpec& spec,
+                            Napi::Reference<Napi::Object>* session_object,
+                            Napi::Function on_event) {
+  return StartWith(addon, spec, session_object, on_event,
+                   [&](RunState* run, struct gbx_err* err) {
+                     return gbx_run_start(session, &spec.options, &kEvents, run,
+                                          &run->run_, err);
+                   });
+}
+
+Napi::Value RunState::StartOnce(Addon* addon, const SessionSpec& session,
+                                const RunSpec& spec,
+                                Napi::Reference<Napi::Object>* engine_object,
+                                Napi::Function on_event) {
+  return StartWith(addon, spec, engine_object, on_event,
+                   [&](RunState* run, struct gbx_err* err) {
+                     run->once_ = true;
+                     return gbx_run_once(addon->engine(), &session.options,
+                                         &spec.options, &kEvents, run,
+                                         &run->run_, err);
+                   });
 }
 
 void RunState::Cell(Napi::Env env, uint64_t id,
@@ -377,7 +431,7 @@ void RunState::ReleaseJs() {
 /* ---- Engine's thread ----------------------------------------------------- */
 
 const struct gbx_run_events RunState::kEvents = {
-    OnOutput, OnFrame, OnCell, OnEnd, OnStart, OnInput,
+    OnOutput, OnFrame, OnCell, OnEnd, OnStart, OnInput, OnOpen, OnClose,
 };
 
 void RunState::OnOutput(void* data) {
@@ -427,6 +481,10 @@ void RunState::OnEnd(void* data, const struct gbx_err* err,
     if (!closed && !run->PushRest()) event->Fail(NoMemoryError("run"));
     run->run_ = nullptr;
   }
+  if (run->once_) {
+    run->end_ = std::move(event);
+    return;
+  }
   /* Last, and without the lock: who is given it may destroy the run, lock and
    * all, before Push() returns. */
   queue->Push(std::move(event));
@@ -441,6 +499,20 @@ void RunState::OnInput(void* data, bool is_open) {
   RunState* run = static_cast<RunState*>(data);
   run->addon_->queue()->Push(
       std::make_unique<NoticeEvent>(run, "input", is_open ? 1 : 0));
+}
+
+void RunState::OnOpen(void* data, const struct gbx_session_info* info) {
+  RunState* run = static_cast<RunState*>(data);
+  run->addon_->queue()->Push(std::make_unique<OpenedEvent>(run, info));
+}
+
+/* The last callback of a run with a session of its own, as OnEnd is of others.
+ */
+void RunState::OnClose(void* data, const struct gbx_err* err) {
+  RunState* run = static_cast<RunState*>(data);
+  std::unique_ptr<EndEvent> event = std::move(run->end_);
+  if (err != nullptr) event->SetCloseError(*err);
+  run->addon_->queue()->Push(std::move(event));
 }
 
 /* ---- Both, with the lock ------------------------------------------------- */

@@ -33,6 +33,8 @@
 
 namespace gbx {
 
+class EndEvent;
+
 class RunState : public Pending, public std::enable_shared_from_this<RunState> {
  public:
   /* ---- JavaScript thread; none of these needs the run to be alive. */
@@ -44,7 +46,16 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
                            Napi::Reference<Napi::Object>* session_object,
                            Napi::Function on_event);
 
+  /* The same with a session of its own; `engine_object` is the Engine. Its
+   * events are "opened", unless it could not be, and "end" when the session is
+   * gone. */
+  static Napi::Value StartOnce(Addon* addon, const SessionSpec& session,
+                               const RunSpec& spec,
+                               Napi::Reference<Napi::Object>* engine_object,
+                               Napi::Function on_event);
+
   RunState(Addon* addon, const RunSpec& spec);
+  ~RunState() override;
 
   Addon* addon() {
     return addon_;
@@ -80,16 +91,22 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
  private:
   /* Everything of it belongs to JavaScript. */
   struct Js {
-    Js(Napi::Reference<Napi::Object>* session, Napi::Function on_event);
+    Js(Napi::Reference<Napi::Object>* parent, Napi::Function on_event);
     ~Js();
     Js(const Js&) = delete;
     Js& operator=(const Js&) = delete;
     Napi::ObjectReference run;
-    Napi::Reference<Napi::Object>* session;
+    Napi::Reference<Napi::Object>* parent;
     Napi::FunctionReference on_event;
   };
 
   static const struct gbx_run_events kEvents;
+
+  /* `start` calls the engine. */
+  template <typename Starter>
+  static Napi::Value StartWith(Addon* addon, const RunSpec& spec,
+                               Napi::Reference<Napi::Object>* parent,
+                               Napi::Function on_event, Starter start);
 
   /* ---- Engine's thread. */
   static void OnOutput(void* data);
@@ -101,6 +118,8 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
                     const struct gbx_run_result* result);
   static void OnStart(void* data, int pid);
   static void OnInput(void* data, bool is_open);
+  static void OnOpen(void* data, const struct gbx_session_info* info);
+  static void OnClose(void* data, const struct gbx_err* err);
 
   /* JavaScript thread: calls `act` with the run if it lives, and throws if that
    * failed. Returns whether it was called and did not fail. */
@@ -121,7 +140,9 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
   size_t open_cells_ = 0; /* whose "cell" event was not delivered */
   bool awaited_;          /* keeps the process alive until its "end" */
 
-  bool frame_lost_ = false; /* engine's thread only: no memory for one */
+  bool frame_lost_ = false;       /* engine's thread only: no memory for one */
+  bool once_ = false;             /* "end" waits for the end of the session */
+  std::unique_ptr<EndEvent> end_; /* engine's thread only: that waits */
 
   /* Held by the JavaScript thread for calls of the engine alone, never while
    * JavaScript may run. Before EventQueue's. */

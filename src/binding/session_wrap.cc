@@ -53,7 +53,8 @@ class OpenRequest : public Request {
 Napi::Function EngineWrap::Define(Napi::Env env) {
   return DefineClass(env, "Engine",
                      {InstanceMethod("prepareRoot", &EngineWrap::PrepareRoot),
-                      InstanceMethod("openSession", &EngineWrap::OpenSession)});
+                      InstanceMethod("openSession", &EngineWrap::OpenSession),
+                      InstanceMethod("runOnce", &EngineWrap::RunOnce)});
 }
 
 EngineWrap::EngineWrap(const Napi::CallbackInfo& info)
@@ -101,6 +102,26 @@ Napi::Value EngineWrap::OpenSession(const Napi::CallbackInfo& info) {
     request->Refuse(info.Env(), err);
   }
   return promise;
+}
+
+/* Its arguments: the spec of a session, then what a session's run() takes; a
+ * spec that prepare() has read is another session's. */
+Napi::Value EngineWrap::RunOnce(const Napi::CallbackInfo& info) {
+  SpecReader reader(info.Env(), "runOnce");
+  SessionSpec session;
+  ReadSession(&reader, info[0], &session);
+  RunSpec spec;
+  ReadRunSpec(&reader, info[1], &spec);
+  ReadCommand(&reader, info[2], info[3], info[4], &spec);
+  if (!info[5].IsFunction()) reader.Fail("onEvent", "a function");
+
+  struct gbx_err err = {};
+  if (reader.Finish(&err) < 0) {
+    ThrowError(info.Env(), err);
+    return Napi::Value();
+  }
+  return RunState::StartOnce(addon(), session, spec, this,
+                             info[5].As<Napi::Function>());
 }
 
 /* ---- Session ------------------------------------------------------------- */

@@ -26,6 +26,7 @@ class EngineWrap : public Wrap<EngineWrap> {
  private:
   Napi::Value PrepareRoot(const Napi::CallbackInfo& info);
   Napi::Value OpenSession(const Napi::CallbackInfo& info);
+  Napi::Value RunOnce(const Napi::CallbackInfo& info);
 };
 
 class SessionWrap : public Wrap<SessionWrap> {

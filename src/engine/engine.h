@@ -12,6 +12,7 @@
  *   gbx_session_open(engine, &so, cb, data);   cb: session, or why not
  *   gbx_run_start(session, &ro, &events, data) any number, at the same time
  *   gbx_session_close(session, cb, data);      kills what runs, then cb
+ *   gbx_run_once(engine, &so, &ro, ...)        these three in one
  *   gbx_engine_free(engine);                   blocks until all is gone
  *
  * Threads
@@ -344,6 +345,12 @@ struct gbx_run_events {
    * once with is_open false when nobody reads any more: from then on bytes are
    * dropped. */
   void (*on_input)(void* data, bool is_open);
+  /* Of gbx_run_once alone. Its session is open; may come after on_end, of a run
+   * that was aborted before. */
+  void (*on_open)(void* data, const struct gbx_session_info* info);
+  /* Last of all: its session is gone, and its temporary workspace with it. err:
+   * that could not be removed. */
+  void (*on_close)(void* data, const struct gbx_err* err);
 };
 
 /* Starts one payload in a box of its own. The run is valid until its on_end
@@ -352,6 +359,16 @@ int gbx_run_start(struct gbx_session* session,
                   const struct gbx_run_options* options,
                   const struct gbx_run_events* events, void* data,
                   struct gbx_run** ret_run, struct gbx_err* err);
+
+/* The same with a session of its own, which nobody else has and which closes by
+ * itself when the run has ended. Every member of `events` may be NULL but
+ * on_end and on_close. on_end: what gbx_session_open's callback gets, too. The
+ * run is valid until its on_end returned. Errors of both. */
+int gbx_run_once(struct gbx_engine* engine,
+                 const struct gbx_session_options* session,
+                 const struct gbx_run_options* options,
+                 const struct gbx_run_events* events, void* data,
+                 struct gbx_run** ret_run, struct gbx_err* err);
 
 /* Queues a cell for a run with `kernel`. GBX_E_NO_MEMORY, GBX_E_INVALID. */
 int gbx_run_cell(struct gbx_run* run, const struct gbx_cell_options* options,

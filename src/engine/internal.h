@@ -255,6 +255,7 @@ struct gbx_session {
   gbx_session_open_cb open_cb; /* NULL once called */
   void* open_data;
   struct gbx_err open_err; /* code != 0: why it could not be opened */
+  bool once;               /* it closes when its run has ended: see once.c */
   bool closing;
   struct gbx__task* close_task; /* NULL once gbx_session_close was called */
   gbx_done_cb close_cb;
@@ -271,6 +272,17 @@ struct gbx_session {
 
 /* Why a call on a session that is closed fails. */
 extern const struct gbx_err gbx__session_closed;
+
+/* One that the engine's thread does not know yet, with copies of all that it is
+ * given. Any thread. GBX_E_INVALID, GBX_E_NO_MEMORY. */
+int gbx__session_new(struct gbx_engine* engine,
+                     const struct gbx_session_options* options,
+                     gbx_session_open_cb cb, void* data,
+                     struct gbx_session** ret_session, struct gbx_err* err);
+/* Frees such a one; takes NULL. */
+void gbx__session_discard(struct gbx_session* session);
+/* Opens it. */
+void gbx__session_begin(struct gbx_session* session);
 
 /* Whether a session waits for the launcher, or with `all` is open at all. */
 bool gbx__sessions_wait(const struct gbx_engine* engine, bool all);
@@ -293,6 +305,8 @@ void gbx__sessions_given_up(struct gbx_engine* engine, uint32_t id,
 void gbx__session_attach(struct gbx_session* session);
 /* Whether a run of the session may be sent to the launcher. */
 bool gbx__session_takes_runs(const struct gbx_session* session);
+/* A run is over: so is a session that was for it alone. */
+void gbx__session_run_ended(struct gbx_session* session);
 /* A run or job of the session ended: goes on with closing, if it closes. */
 void gbx__session_settle(struct gbx_session* session);
 struct gbx_session* gbx__session_find(struct gbx_engine* engine, uint32_t id);

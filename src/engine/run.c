@@ -343,6 +343,7 @@ void gbx__run_conclude(struct gbx_run* run) {
   gbx_moment(engine->moments, GBX_AT_CONCLUDED, run->id);
   run->events.on_end(run->data, failure, failure == NULL ? &result : NULL);
   gbx__run_free(run);
+  gbx__session_run_ended(session);
   gbx__disk_run_ended(session);
   gbx__session_settle(session);
   gbx__runs_advance(engine);

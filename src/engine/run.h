@@ -17,6 +17,17 @@ void gbx__cell_free(struct gbx__cell* cell);
 /* Everything but the run's place in the engine's list. */
 void gbx__run_free(struct gbx_run* run);
 
+/* ---- The start --------------------------------------------------------- */
+
+/* A run that the engine's thread does not know yet, with copies of all that it
+ * is given. Any thread. GBX_E_NO_MEMORY, GBX_E_INVALID. */
+int gbx__run_new(struct gbx_engine* engine,
+                 const struct gbx_run_options* options,
+                 const struct gbx_run_events* events, void* data,
+                 struct gbx_run** ret_run, struct gbx_err* err);
+/* From now on it waits in the engine's list to be started. */
+void gbx__run_enlist(struct gbx_run* run, struct gbx_session* session);
+
 /* ---- Output and frames ------------------------------------------------- */
 
 /* Reads at most `most` bytes and tells the caller. False: the pipe ended. */

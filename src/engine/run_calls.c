@@ -46,9 +46,7 @@ static void perform_start(struct gbx_engine* engine, struct gbx__task* task) {
     gbx__run_free(run);
     return;
   }
-  gbx_moment(engine->moments, GBX_AT_TAKEN, run->id);
-  *engine->last_run = run;
-  engine->last_run = &run->next;
+  gbx__run_enlist(run, run->session);
   if (gbx__session_takes_runs(run->session))
     gbx__runs_advance(engine);
   else
@@ -62,11 +60,10 @@ static void perform_abort(struct gbx_engine* engine, struct gbx__task* task) {
   free(request);
 }
 
-int gbx_run_start(struct gbx_session* session,
-                  const struct gbx_run_options* options,
-                  const struct gbx_run_events* events, void* data,
-                  struct gbx_run** ret_run, struct gbx_err* err) {
-  if (options->argv == NULL || options->argv[0] == NULL ||
+static bool are_valid(const struct gbx_run_options* options,
+                      const struct gbx_run_events* events) {
+  return !(
+      options->argv == NULL || options->argv[0] == NULL ||
       options->env == NULL || events->on_end == NULL ||
       (options->control && options->script.data != NULL) ||
       (options->kernel && !options->control) ||
@@ -75,17 +72,22 @@ int gbx_run_start(struct gbx_session* session,
       (options->stream && options->kernel) ||
       (options->first_input.data != NULL && !options->input) ||
       ((options->pty_columns == 0) != (options->pty_rows == 0)) ||
-      (options->pty_columns != 0 && (!options->stream || !options->input)))
+      (options->pty_columns != 0 && (!options->stream || !options->input)));
+}
+
+int gbx__run_new(struct gbx_engine* engine,
+                 const struct gbx_run_options* options,
+                 const struct gbx_run_events* events, void* data,
+                 struct gbx_run** ret_run, struct gbx_err* err) {
+  if (!are_valid(options, events))
     return gbx_fail(err, GBX_E_INVALID, EINVAL, "run", "options");
   struct gbx_run* run = calloc(1, sizeof *run);
-  struct run_task* task = calloc(1, sizeof *task);
-  if (run == NULL || task == NULL || uv_mutex_init(&run->mutex) != 0) {
+  if (run == NULL || uv_mutex_init(&run->mutex) != 0) {
     free(run);
-    free(task);
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "run");
   }
-  run->engine = session->engine;
-  run->id = gbx__engine_next_id(session->engine);
+  run->engine = engine;
+  run->id = gbx__engine_next_id(engine);
   run->events = *events;
   run->data = data;
   run->timeout_ms = options->timeout_ms;
@@ -131,8 +133,32 @@ int gbx_run_start(struct gbx_session* session,
       gbx__bytes_copy(options->script, &run->script) < 0 ||
       gbx__bytes_copy(options->cell, &run->cell) < 0) {
     gbx__run_free(run);
-    free(task);
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "run");
+  }
+  *ret_run = run;
+  return 0;
+}
+
+void gbx__run_enlist(struct gbx_run* run, struct gbx_session* session) {
+  struct gbx_engine* engine = run->engine;
+  gbx_moment(engine->moments, GBX_AT_TAKEN, run->id);
+  run->session = session;
+  *engine->last_run = run;
+  engine->last_run = &run->next;
+}
+
+int gbx_run_start(struct gbx_session* session,
+                  const struct gbx_run_options* options,
+                  const struct gbx_run_events* events, void* data,
+                  struct gbx_run** ret_run, struct gbx_err* err) {
+  struct run_task* task = calloc(1, sizeof *task);
+  if (task == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "run");
+  struct gbx_run* run;
+  int result = gbx__run_new(session->engine, options, events, data, &run, err);
+  if (result < 0) {
+    free(task);
+    return result;
   }
   task->task.perform = perform_start;
   task->run = run;

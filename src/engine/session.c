@@ -8,8 +8,8 @@
  * and hold a tree of the workspace. When the launcher dies, every session is
  * detached, and the next run attaches its session to the next launcher.
  *
- *   open    prepare the workspace (worker, or at once where that is a new folder
- *           on a disk of this machine) -> start keeper and launcher -> ROOT ->
+ *   open    prepare the workspace (worker, or at once where that is a new
+ * folder on a disk of this machine) -> start keeper and launcher -> ROOT ->
  *           WORKSPACE -> callback
  *   close   kill the runs -> they end -> WORKSPACE_DROP -> remove a temporary
  *           workspace (worker, or at once where next to nothing is in it) ->
@@ -205,9 +205,8 @@ static bool prepares_at_once(const struct gbx_session* session) {
          strcmp(engine->local_temp_dir, session->temp_dir) == 0;
 }
 
-static void open_session(struct gbx_engine* engine, struct gbx__task* task) {
-  struct gbx_session* session = ((struct open_task*)task)->session;
-  free(task);
+void gbx__session_begin(struct gbx_session* session) {
+  struct gbx_engine* engine = session->engine;
   session->id = gbx__engine_next_id(engine);
   session->next = engine->sessions;
   engine->sessions = session;
@@ -232,53 +231,74 @@ static void open_session(struct gbx_engine* engine, struct gbx__task* task) {
   }
 }
 
-int gbx_session_open(struct gbx_engine* engine,
+static void open_session(struct gbx_engine* engine, struct gbx__task* task) {
+  (void)engine;
+  struct gbx_session* session = ((struct open_task*)task)->session;
+  free(task);
+  gbx__session_begin(session);
+}
+
+/* Of one that the engine's thread does not know yet. */
+void gbx__session_discard(struct gbx_session* session) {
+  if (session == NULL) return;
+  gbx__mounts_done(&session->mounts);
+  free(session->blob);
+  free(session->temp_dir);
+  free(session->wanted_workspace);
+  free(session->close_task);
+  free(session);
+}
+
+int gbx__session_new(struct gbx_engine* engine,
                      const struct gbx_session_options* options,
-                     gbx_session_open_cb cb, void* data, struct gbx_err* err) {
+                     gbx_session_open_cb cb, void* data,
+                     struct gbx_session** ret_session, struct gbx_err* err) {
   if (options->standby_count > GBX_STANDBYS)
     return gbx_fail(err, GBX_E_INVALID, EINVAL, "session", "standbys");
   struct gbx_session* session = calloc(1, sizeof *session);
-  struct open_task* task = calloc(1, sizeof *task);
-  if (session != NULL && task != NULL) {
-    session->engine = engine;
-    session->workspace.fd = -1;
-    session->limits = options->limits;
-    session->disk.limit_bytes = options->disk_bytes;
-    session->enforce_limits = options->enforce_limits;
-    session->shares_network = options->shares_network;
-    session->open_cb = cb;
-    session->open_data = data;
-    session->blob = gbx__root_records_make(options, &session->blob_size);
-    session->temp_dir = strdup(options->temp_dir);
-    session->close_task = calloc(1, sizeof(struct close_task));
-    if (options->workspace != NULL)
-      session->wanted_workspace = strdup(options->workspace);
-  }
-  struct gbx_err mounts_err = {0};
-  if (session != NULL)
-    (void)gbx__mounts_init(&session->mounts, options->mounts,
-                           options->mount_count, &mounts_err);
-  if (session == NULL || task == NULL || mounts_err.code != GBX_OK ||
-      session->blob == NULL || session->temp_dir == NULL ||
+  if (session == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "session");
+  session->engine = engine;
+  session->workspace.fd = -1;
+  session->limits = options->limits;
+  session->disk.limit_bytes = options->disk_bytes;
+  session->enforce_limits = options->enforce_limits;
+  session->shares_network = options->shares_network;
+  session->open_cb = cb;
+  session->open_data = data;
+  session->blob = gbx__root_records_make(options, &session->blob_size);
+  session->temp_dir = strdup(options->temp_dir);
+  session->close_task = calloc(1, sizeof(struct close_task));
+  if (options->workspace != NULL)
+    session->wanted_workspace = strdup(options->workspace);
+  int result = 0;
+  if (session->blob == NULL || session->temp_dir == NULL ||
       session->close_task == NULL ||
-      (options->workspace != NULL && session->wanted_workspace == NULL)) {
-    if (session != NULL) {
-      gbx__mounts_done(&session->mounts);
-      free(session->blob);
-      free(session->temp_dir);
-      free(session->wanted_workspace);
-      free(session->close_task);
-    }
-    free(session);
+      (options->workspace != NULL && session->wanted_workspace == NULL))
+    result = gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "session");
+  else
+    result = gbx__mounts_init(&session->mounts, options->mounts,
+                              options->mount_count, err);
+  if (result < 0) {
+    gbx__session_discard(session);
+    return result;
+  }
+  *ret_session = session;
+  return 0;
+}
+
+int gbx_session_open(struct gbx_engine* engine,
+                     const struct gbx_session_options* options,
+                     gbx_session_open_cb cb, void* data, struct gbx_err* err) {
+  struct open_task* task = calloc(1, sizeof *task);
+  if (task == NULL)
+    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "calloc", "session");
+  int result = gbx__session_new(engine, options, cb, data, &task->session, err);
+  if (result < 0) {
     free(task);
-    if (mounts_err.code != GBX_OK) {
-      *err = mounts_err;
-      return -EINVAL;
-    }
-    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "session");
+    return result;
   }
   task->task.perform = open_session;
-  task->session = session;
   gbx__engine_post(engine, &task->task);
   return 0;
 }
@@ -582,13 +602,19 @@ void gbx__sessions_done(struct gbx_engine* engine, uint32_t id,
   }
   session->attach = ATTACHED;
   report_open(session, NULL);
-  if (session->closing)
-    gbx__session_settle(session);
-  else
-    gbx__runs_advance(engine);
+  gbx__session_run_ended(session); /* an aborted one may have, long ago */
+  gbx__session_settle(session);
+  gbx__runs_advance(engine);
 }
 
 /* ---- Close ------------------------------------------------------------- */
+
+static bool has_runs(const struct gbx_session* session) {
+  const struct gbx_run* run = session->engine->runs;
+  while (run != NULL && run->session != session)
+    run = run->next;
+  return run != NULL;
+}
 
 struct remove_work {
   struct gbx__work work;
@@ -604,6 +630,15 @@ static void remove_tree(struct gbx__work* work) {
   session->tracker = NULL;
   if (session->workspace.temporary)
     (void)gbx__workspace_remove(&session->workspace, &job->err);
+}
+
+/* Before anything else is begun in it. */
+void gbx__session_run_ended(struct gbx_session* session) {
+  if (!session->once || session->open_cb != NULL || has_runs(session) ||
+      session->engine->closing)
+    return;
+  session->closing = true;
+  atomic_store(&session->disk.cancelled, true);
 }
 
 static void finish_close(struct gbx_session* session,
@@ -665,9 +700,7 @@ void gbx__session_settle(struct gbx_session* session) {
       session->attach == ATTACHING_ROOT ||
       session->attach == ATTACHING_WORKSPACE)
     return;
-  for (struct gbx_run* run = session->engine->runs; run != NULL;
-       run = run->next)
-    if (run->session == session) return;
+  if (has_runs(session)) return;
   if (session->attach == ATTACHED) {
     struct gbx_msg_head head;
     gbx_msg_head_init(&head, GBX_M_WORKSPACE_DROP, sizeof head, session->id);
@@ -736,6 +769,7 @@ void gbx__sessions_abandon(struct gbx_engine* engine,
         (void)gbx__workspace_remove(&session->workspace, NULL);
       finish_close(session, session->close_cb == NULL ? NULL : err);
     } else {
+      if (session->open_cb != NULL) session->open_err = *err;
       session->closing = true; /* its job's end frees it */
       atomic_store(&session->disk.cancelled, true);
     }

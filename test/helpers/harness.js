@@ -485,6 +485,7 @@ module.exports = {
   skip,
   skipWithoutCgroups,
   soak,
+  temporaryWorkspaces,
   timeScale,
   test: nodeTest.test,
 };

@@ -177,6 +177,27 @@ class FakeEngine {
     this.onSession?.(session);
     return session;
   }
+
+  /** Of what the engine does by itself here, the session is told. */
+  runOnce(spec, runSpec, argv, code, firstInput, onEvent) {
+    this.#note(spec);
+    if (this.openError) {
+      nextTick(() => onEvent('end', this.openError, null, null));
+      return undefined;
+    }
+    const session = new FakeSession();
+    this.sessions.push(session);
+    this.onSession?.(session);
+    onEvent('opened', session.info);
+    return session.run(runSpec, argv, code, firstInput, (kind, ...rest) => {
+      if (kind !== 'end') {
+        onEvent(kind, ...rest);
+        return;
+      }
+      session.closeCount++;
+      onEvent(kind, ...rest, session.closeError ?? null);
+    });
+  }
 }
 
 function nativeError(error) {

@@ -6,7 +6,7 @@ const { test } = require('node:test');
 const { install } = require('./fake-engine.js');
 
 const backend = install();
-const { Sandbox } = require('../../lib/index.js');
+const { Sandbox, runCode } = require('../../lib/index.js');
 
 const warnings = [];
 process.on('warning', (warning) => warnings.push(warning));
@@ -52,6 +52,24 @@ test('a limit that is not the kernel’s is warned of, once', async () => {
   assert.match(warning.message, /memoryMb \(none\), cpus \(watchdog\)/);
   // That would take the watchdog away as well.
   assert.doesNotMatch(warning.message, /enforceLimits/);
+});
+
+test('requireLimits refuses a one-shot call before it runs', async () => {
+  const weak = { memory: 'none', pids: 'kernel', cpus: 'none' };
+  const sessions = [];
+  backend.engine.onSession = (session) => {
+    Object.assign(session.info, weak);
+    session.onRun = (run) => run.end();
+    sessions.push(session);
+  };
+  await assert.rejects(runCode('1', { requireLimits: true }), {
+    code: 'ERR_SANDBOX_LIMIT',
+    message: /memoryMb \(none\)/,
+  });
+  assert.deepEqual(
+    sessions.map(({ runs, closeCount }) => [runs.length, closeCount]),
+    [[0, 1]],
+  );
 });
 
 test('requireLimits refuses what is not the kernel’s, and closes the session', async () => {

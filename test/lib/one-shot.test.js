@@ -143,6 +143,62 @@ describe('runCode', () => {
     assert.deepEqual(seen, ['live']);
   });
 
+  test('rejects when its session cannot be opened', async () => {
+    backend.engine.openError = nativeError({ code: 'START', errno: 2 });
+    await assert.rejects(runCode('1'), code('START'));
+    backend.engine.openError = nativeError({
+      code: 'MOUNT',
+      errno: 2,
+      op: 'mount',
+      detail: '0 cannot be opened: /data',
+    });
+    await assert.rejects(runCode('1', { mounts: { '/data': '/mnt' } }), {
+      ...code('MOUNT'),
+      source: '/data',
+      target: '/mnt',
+    });
+    backend.engine.openError = undefined;
+  });
+
+  test('rejects with an error of the close alone', async () => {
+    backend.engine.onSession = (session) => {
+      session.closeError = nativeError({ code: 'IO', errno: 5 });
+      session.onRun = (run) => run.end();
+    };
+    await assert.rejects(runCode('1'), code('IO'));
+  });
+
+  test('keeps both errors, the first in front', async () => {
+    backend.engine.onSession = (session) => {
+      session.closeError = nativeError({ code: 'IO', errno: 5 });
+      session.onRun = (run) => run.fail({ code: 'DIED' });
+    };
+    await assert.rejects(runCode('1'), (error) => {
+      assert.equal(error.code, 'ERR_SANDBOX_DIED');
+      assert.equal(error.suppressed.code, 'ERR_SANDBOX_IO');
+      return true;
+    });
+  });
+
+  test('a limit that is not the kernel’s is warned of, once', async () => {
+    const warnings = [];
+    const listen = (warning) => warnings.push(warning.code);
+    process.on('warning', listen);
+    backend.engine.onSession = (session) => {
+      session.info.memory = 'none';
+      session.onRun = (run) => run.end();
+    };
+    await runCode('1', { memoryMb: null });
+    await runCode('1', { enforceLimits: false });
+    await new Promise(setImmediate);
+    assert.deepEqual(warnings, []);
+    await runCode('1');
+    await runCode('1');
+    await new Promise(setImmediate);
+    process.off('warning', listen);
+    assert.deepEqual(warnings, ['GLOVEBOX_LIMITS']);
+  });
+
   test('an image is described to the engine once', async () => {
     nextRunsEnd({});
     const described = [];
