@@ -438,9 +438,9 @@ class KernelCore {
   }
 
   #lose(death, then) {
+    this.#isLost = this.#checkpoints.length > 0;
     this.#die(death);
-    if (this.#checkpoints.length > 0) {
-      this.#isLost = true;
+    if (this.#isLost) {
       then(false);
       return;
     }
@@ -465,6 +465,9 @@ class KernelCore {
 
   #die(reason) {
     this.#death ??= reason;
+    // Now: who learns of it finds nothing of it on the signal. One that is lost
+    // has its box still.
+    if (!this.#isLost) this.#forget();
     for (const entry of this.#waiting.splice(0)) entry.reject(dead);
   }
 
@@ -517,14 +520,8 @@ class KernelCore {
   async #startInterpreter() {
     this.#isStarting = true;
     this.#isSupervised = false;
-    this.#forget = watchAbort(this.#settings.signal, (reason) => {
-      this.#abortion = { reason };
-      // All calls are rejected when its box is gone.
-      this.#death ??= 'it was aborted';
-      this.#isLost = false;
-      this.#interpreter?.abort();
-    });
     try {
+      this.#watchSignal();
       const native = await new Promise((resolve, reject) => {
         const interpreter = new Interpreter(
           this.#session,
@@ -555,6 +552,25 @@ class KernelCore {
     } finally {
       this.#isStarting = false;
     }
+  }
+
+  // Throws if it is aborted already, as it can be while there is no interpreter.
+  #watchSignal() {
+    const { signal } = this.#settings;
+    const onAbort = (reason) => {
+      this.#abortion = { reason };
+      // All calls are rejected when its box is gone.
+      this.#death ??= 'it was aborted';
+      this.#isLost = false;
+      this.#interpreter?.abort();
+    };
+    try {
+      throwIfAborted(signal);
+    } catch (reason) {
+      onAbort(reason);
+      throw reason;
+    }
+    this.#forget = watchAbort(signal, onAbort);
   }
 
   #checkStarted(native) {

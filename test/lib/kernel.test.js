@@ -2,6 +2,7 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { getEventListeners } = require('node:events');
 const { describe, test } = require('node:test');
 const { install, nativeError, settle } = require('./fake-engine.js');
 
@@ -377,5 +378,58 @@ describe('closing', () => {
     await cell;
     await kernel.close();
     await sandbox.close();
+  });
+});
+
+describe('a signal', () => {
+  const none = (signal) => getEventListeners(signal, 'abort').length === 0;
+
+  test('has no listener of a kernel once that rejects a cell for its death', async () => {
+    for (const kill of [
+      (run, controller) => {
+        controller.abort();
+        const error = nativeError({ code: 'ABORTED' });
+        run.emit('cell', run.cells[0].id, error, null);
+      },
+      (run) => {
+        const error = nativeError({ code: 'PROTOCOL', detail: 'length' });
+        run.emit('cell', run.cells[0].id, error, null);
+      },
+      (run) => run.answer(run.cells[0], { fault: 'oom', done: null }),
+    ]) {
+      const controller = new AbortController();
+      const { signal } = controller;
+      const { sandbox, kernel, run } = await openKernel({ signal });
+      assert.ok(!none(signal));
+      const cells = Promise.allSettled([kernel.runCode('1')]);
+      kill(run, controller);
+      // Its box has not ended yet.
+      await cells;
+      assert.equal(kernel.isAlive, false);
+      assert.ok(none(signal), String(kill));
+      await sandbox.close();
+    }
+  });
+
+  test('that is aborted while a kernel is dead, or between two interpreters, refuses restart()', async () => {
+    for (const isDead of [true, false]) {
+      const controller = new AbortController();
+      const { signal } = controller;
+      const { sandbox, session, kernel, run } = await openKernel({ signal });
+      const reason = new Error('enough');
+      if (isDead) {
+        run.end({ exitCode: 3 });
+        controller.abort(reason);
+      }
+      const restarting = kernel.restart();
+      restarting.catch(() => {});
+      controller.abort(reason);
+      const isReason = (error) => error === reason;
+      await assert.rejects(restarting, isReason);
+      await assert.rejects(kernel.runCode('1'), isReason);
+      assert.equal(session.runs.length, 1);
+      assert.ok(none(signal));
+      await sandbox.close();
+    }
   });
 });
