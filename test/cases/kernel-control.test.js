@@ -303,6 +303,35 @@ ${listen}`);
   assert.equal((await kernel.runCode(`${send} for (;;);`)).exitCode, 130);
 });
 
+test('an interrupt in a callback of Node is no error that the code hears of', async (t) => {
+  const kernel = await (await open(t)).kernel({ language: 'node' });
+  await kernel.runCode(`${setState.node}
+const heard = [];
+process.on('uncaughtExceptionMonitor', (error) => heard.push(error.message));
+process.setUncaughtExceptionCaptureCallback((error) => heard.push(error.message));`);
+  for (const code of endless.node.filter((cell) => /nextTick/.test(cell))) {
+    assert.equal((await interruptOf(kernel, code)).exitCode, 130);
+    const after = await kernel.runCode(readState.node);
+    assert.equal(after.stdout, '42\n', code);
+  }
+  assert.equal(await resultOf(kernel, 'heard.length'), '0');
+});
+
+test('an interrupt in the run() of an AsyncLocalStorage leaves no value of it', async (t) => {
+  const kernel = await (await open(t)).kernel({ language: 'node' });
+  await kernel.runCode(`const { AsyncLocalStorage } = require('async_hooks');
+const storage = new AsyncLocalStorage()`);
+  const result = await interruptOf(
+    kernel,
+    "storage.run('left', () => { console.log('up'); for (;;); })",
+  );
+  assert.equal(result.exitCode, 130);
+  const look = 'storage.getStore() === undefined';
+  assert.equal(await resultOf(kernel, look), 'true');
+  const later = 'await new Promise((resolve) => setTimeout(resolve, 1));';
+  assert.equal(await resultOf(kernel, `${later} ${look}`), 'true');
+});
+
 test('a listener of SIGINT of the code hears of an interrupt in the event loop', async (t) => {
   const kernel = await (await open(t)).kernel({ language: 'node' });
   const result = await kernel.runCode(

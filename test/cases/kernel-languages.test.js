@@ -68,6 +68,46 @@ test('node cells await at the top, and import and require', async (t) => {
   ]);
 });
 
+test('node cells find nothing of Node that code elsewhere does not find', async (t) => {
+  const sandbox = await open(t);
+  // A package of its own, which --expose-internals would hide.
+  await sandbox.writeFile(
+    'node_modules/internal/util.js',
+    'module.exports = 1;',
+  );
+  const look = `[
+  require('internal/util'),
+  require('module').isBuiltin('internal/util'),
+  require('module').builtinModules.some((name) => /internal/.test(name)),
+  Object.getOwnPropertyNames(globalThis).filter((name) => /glovebox/.test(name)),
+  require('inspector').url(),
+]`;
+  const post = `require('worker_threads').parentPort.postMessage(${look})`;
+  const code = `console.log(JSON.stringify(${look}));
+new (require('worker_threads').Worker)(${JSON.stringify(post)}, { eval: true })
+  .on('message', (found) => { console.log(JSON.stringify(found)); go?.(); });`;
+  const kernel = await sandbox.kernel({ language: 'node' });
+  const cell = `let go; const gone = new Promise((resolve) => { go = resolve; });
+${code}
+await gone;`;
+  const inKernel = await kernel.runCode(cell);
+  const once = await sandbox.runCode(`let go;\n${code}`, { language: 'node' });
+  const found = '[1,false,false,[],null]\n';
+  assert.equal(once.stdout, found + found, once.stderr);
+  assert.equal(inKernel.stdout, found + found, inKernel.stderr);
+});
+
+test('node cells read of no warning that Node has for the driver', async (t) => {
+  const env = { NODE_OPTIONS: '--pending-deprecation' };
+  const sandbox = await open(t);
+  const kernel = await sandbox.kernel({ language: 'node', env });
+  for (const code of ['let x = await 41', 'process.nextTick(() => {}); x']) {
+    assert.equal((await kernel.runCode(code)).stderr, '', code);
+  }
+  const once = await sandbox.runCode('module.id', { language: 'node', env });
+  assert.equal(once.stderr, '');
+});
+
 test('node cells fail with the name, the message and the line, and the state stays', async (t) => {
   const kernel = await (await open(t)).kernel({ language: 'node' });
   await kernel.runCode('const x = 41');

@@ -12,6 +12,7 @@
 // The places are found by the parser that Node has for its own REPL. Lines stay
 // as they are, and columns but on lines with a class or an import.
 
+const { internalBinding } = require('./internals.cjs');
 const { findSyntaxError, withoutTypes } = require('./parse.cjs');
 const { findLastExpression } = require('./last-expression.cjs');
 
@@ -31,8 +32,8 @@ function loadParser() {
   parser = null;
   try {
     const { compileFunction } = require('node:vm');
-    const source =
-      process.binding('natives')['internal/deps/acorn/acorn/dist/acorn'];
+    const { natives } = internalBinding('builtins');
+    const source = natives['internal/deps/acorn/acorn/dist/acorn'];
     const loaded = { exports: {} };
     compileFunction(source, ['exports', 'module'])(loaded.exports, loaded);
     parser = loaded.exports;

@@ -24,7 +24,7 @@ const path = require('node:path');
 const util = require('node:util');
 const { Script, compileFunction } = require('node:vm');
 const { readCell, sendDone, sendResult } = require('./control-socket.cjs');
-const { parse } = require('./parse.cjs');
+const { parse, withoutWarnings } = require('./parse.cjs');
 
 // The names that `node -e` gives to a script, to a module, and to a second
 // module, where its own line is one: without `require` it runs as a module, as
@@ -60,6 +60,9 @@ function importerIn(folder) {
 const runScript = compileFunction('show(run())', ['run', 'show'], {
   filename: '[eval]-wrapper',
 });
+
+// `--pending-deprecation` would tell the code that it is not to be used.
+const parent = withoutWarnings(() => module.parent);
 
 // Loaded at the first use, which most cells have none of.
 let loadedResults;
@@ -116,7 +119,7 @@ function run(code) {
 // `node -e` gives the global `module` back to the built-in module when its line
 // has ended.
 function restoreModule() {
-  globalThis.module = module.parent;
+  globalThis.module = parent;
 }
 
 // process.exit() drops what was written but found no room in the pipe, and Node
@@ -144,7 +147,7 @@ function hideModules() {
 
 function hideDriver() {
   hideModules();
-  module.parent?.children.splice(0);
+  parent?.children.splice(0);
   // What child_process.fork() hands on must not load the driver again.
   process.execArgv = [];
 }
@@ -197,6 +200,7 @@ function serveKernel() {
 function warmUp() {
   require('node:net'); // Node itself does for its first stream.
   require('./ending.cjs');
+  require('./internals.cjs').find(); // Which kernels need.
   // Not by results(), which hides what start() has yet to load.
   loadedResults = require('./results.cjs');
   const { setSender, showScript, startCell } = loadedResults;

@@ -11,7 +11,7 @@
 //
 // Under node:vm the end may come between any two steps, also of ours and of Node's
 // own. So a cell is answered outside of it (finish(), fail()), and what Node has
-// noted of who runs for whom is cleared (forgetCallbacks()).
+// noted of who runs for whom is put back (holdCallbacks()).
 //
 // An interrupt that was sent before a cell has begun is found by its frame, which
 // lies in the socket behind the cell (docs/protocol.md); so is one in the event
@@ -21,7 +21,7 @@
 // with its default then: one that came in that instant would end the process. So
 // the driver takes part in that for good (holdSignal()).
 
-const { executionAsyncId } = require('node:async_hooks');
+const { executionAsyncResource } = require('node:async_hooks');
 const fs = require('node:fs');
 const net = require('node:net');
 const { constants: osConstants } = require('node:os');
@@ -34,9 +34,12 @@ const {
   sendDone,
 } = require('./control-socket.cjs');
 const { prepareCell } = require('./cell-code.cjs');
+const { internalBinding } = require('./internals.cjs');
+const { withoutWarnings } = require('./parse.cjs');
 
 const interruptedExitCode = 130;
 const interruptedCode = 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
+const cutShortCode = /^ERR_SCRIPT_EXECUTION_/;
 
 // Together less than what an interrupt has before the interpreter is killed.
 const drainMs = 50;
@@ -67,6 +70,7 @@ let isInterrupted = false;
 let signalsDue = 0;
 // node's own, where it has them.
 let watchdog;
+let callbacks;
 // Those that node:vm has taken away while it guards.
 let listenersAway = 0;
 // The code's listeners are called, and no signal has come.
@@ -78,10 +82,14 @@ function serve(host) {
   watchdog = holdSignal();
   if (!watchdog) process.on('SIGINT', () => isTelling || interrupt());
   replaceKill();
+  callbacks = holdCallbacks();
   process.on('uncaughtException', onUncaught);
   replaceExit();
   // Now, since an interrupt that came while they are made would leave half of them.
   for (const name of ['stdout', 'stderr']) process[name];
+  // So that none of the cells reads that it is not to be used: of that
+  // `--pending-deprecation` tells once.
+  process.nextTick(() => withoutWarnings(() => runTicks.call(process)));
   socket = new net.Socket({ fd: cellFd, readable: true, writable: false });
   socket.on('data', (bytes) => {
     frames.add(bytes);
@@ -176,7 +184,9 @@ function guarded(action, options) {
   if (!Object.isExtensible(globalThis)) return action();
   // One that met no script is forgotten with the next.
   if (watchdog?.watchdogHasPendingSigint()) signalsDue--;
-  const callback = executionAsyncId();
+  const depth = callbacks?.depth();
+  const resource = executionAsyncResource();
+  const stores = storesOf(resource);
   try {
     listenersAway = process.listenerCount('SIGINT');
     isGuarded = true;
@@ -193,13 +203,32 @@ function guarded(action, options) {
       ...options,
     });
   } catch (error) {
+    callbacks?.leave(depth);
     if (error?.code === interruptedCode && !early.has(error)) signalsDue--;
-    if (executionAsyncId() !== callback) forgetCallbacks();
+    if (cutShortCode.test(error?.code)) putBack(resource, stores);
     throw error;
   } finally {
     isGuarded = false;
     listenersAway = 0;
     delete globalThis[guardName];
+  }
+}
+
+// Before Node 24, AsyncLocalStorage keeps its values in the resource for which
+// code runs: an interrupt in its run() would leave them to later cells.
+function storesOf(resource) {
+  return Object.getOwnPropertySymbols(resource).map((symbol) => [
+    symbol,
+    resource[symbol],
+  ]);
+}
+
+function putBack(resource, stores) {
+  const before = new Map(stores);
+  for (const [symbol, value] of storesOf(resource)) {
+    if (!before.has(symbol)) delete resource[symbol];
+    else if (before.get(symbol) !== value)
+      resource[symbol] = before.get(symbol);
   }
 }
 
@@ -323,44 +352,43 @@ function withoutDriver(traceback) {
 
 // ---- Interrupts ----------------------------------------------------------------
 
-/** What `use` makes of Node's own; undefined where this Node does not let us. */
-function withBindings(use) {
-  const { noDeprecation } = process;
-  // The code is not to read of what it has not done.
-  process.noDeprecation = true;
+/** What `use` makes of Node's own; undefined where this Node has none. */
+function ofInternals(use) {
   try {
     return use();
   } catch {
     return undefined;
-  } finally {
-    process.noDeprecation = noDeprecation;
   }
 }
 
 /**
- * Clears Node's stack of the callbacks that run, each for another. One that ends
- * by an interrupt stays there, and one that ends in an error if Node itself does
- * not catch that: when Node finds it, it ends the process. So Node is told of an
- * error, and that it was caught.
+ * Node's stack of the callbacks that run, each for another. One that ends by an
+ * interrupt stays there, and one that ends in an error if Node itself does not
+ * catch that: when Node finds it, it ends the process.
  */
-function forgetCallbacks() {
-  try {
-    process.setUncaughtExceptionCaptureCallback(() => {});
-  } catch {
-    return; // The code has its own.
-  }
-  try {
-    process._fatalException(new Error('a callback was cut short'), false);
-  } finally {
-    process.setUncaughtExceptionCaptureCallback(null);
-  }
+function holdCallbacks() {
+  return ofInternals(() => {
+    const binding = internalBinding('async_wrap');
+    const { async_hook_fields: fields, async_id_fields: ids } = binding;
+    const { kDefaultTriggerAsyncId, kExecutionAsyncId, kStackLength } =
+      binding.constants;
+    const trigger = ids[kDefaultTriggerAsyncId];
+    return {
+      depth: () => fields[kStackLength],
+      leave(depth) {
+        while (fields[kStackLength] > depth)
+          binding.popAsyncContext(ids[kExecutionAsyncId]);
+        ids[kDefaultTriggerAsyncId] = trigger;
+      },
+    };
+  });
 }
 
 /** Holds SIGINT for node:vm, as if it ran a script all the time. */
 function holdSignal() {
-  return withBindings(() => {
-    const binding = process.binding('contextify');
-    const { Signal } = process.binding('signal_wrap');
+  return ofInternals(() => {
+    const binding = internalBinding('contextify');
+    const { Signal } = internalBinding('signal_wrap');
     binding.watchdogHasPendingSigint();
     // While it listens, listeners of the code that come and go change nothing of
     // how the signal is handled.
