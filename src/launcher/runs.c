@@ -29,6 +29,7 @@ void end_run(struct box* box, struct run* run, const struct gbx_msg_end* end) {
   gbx_fds_close(&run->fds);
   free(run);
   launcher.runs--;
+  launcher.ended_ms = now_ms();
   if (box != NULL) box->run = NULL;
 }
 
@@ -183,8 +184,10 @@ void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
   bool found =
       find_spare_box(root, request, request->runtime, BOX_BOUND) != NULL ||
       find_spare_box(root, request, request->runtime, BOX_READY) != NULL;
+  int64_t now = now_ms();
   note_run(root, request);
-  stock_used(&root->stock[request->runtime], found, now_ms());
+  note_pace(now);
+  stock_used(&root->stock[request->runtime], found, now);
   place_run(root, run, false);
 }
 

@@ -188,9 +188,15 @@ static struct box* any_box_to_bind(void) {
 /* ---- When --------------------------------------------------------------- */
 
 /* To make a box takes processor time that calls could have, so while one runs
- * that waits, unless the run is long, or the next call would have to wait. */
+ * that waits, unless the run is long, or the next call would have to wait.
+ * Where one call follows another there is no better time than while a single
+ * one runs: the pause before the next is shorter than to make a box takes. */
 #define QUIET_MS         0
 #define QUIET_RUNNING_MS 5
+
+void note_pace(int64_t now) {
+  launcher.hurried = now - launcher.ended_ms < QUIET_RUNNING_MS;
+}
 
 int spare_work_quiet(void) {
   enum gbx_runtime runtime;
@@ -198,7 +204,8 @@ int spare_work_quiet(void) {
   bool is_urgent = root != NULL && count_spare_boxes(root, runtime) == 0;
   if (is_urgent) return QUIET_MS;
   if (root == NULL && any_box_to_bind() == NULL) return -1;
-  return launcher.runs == 0 ? QUIET_MS : QUIET_RUNNING_MS;
+  bool is_time = launcher.runs == 0 || (launcher.runs == 1 && launcher.hurried);
+  return is_time ? QUIET_MS : QUIET_RUNNING_MS;
 }
 
 void do_spare_work(void) {

@@ -13,6 +13,8 @@ void remove_spare_box(struct box* box);
 
 /* A run in the workspace asks for it: the next one is likely to as well. */
 void note_run(struct root* root, const struct gbx_msg_run* run);
+/* A run begins. */
+void note_pace(int64_t now);
 
 /* The session is closed. */
 void dismiss_bound_boxes(uint32_t workspace);

@@ -47,6 +47,8 @@ struct launcher {
   int spare;                       /* boxes that wait, in all roots together */
   int most_spare;                  /* that may */
   int runs;                        /* that have begun and not ended */
+  int64_t ended_ms;                /* when the last one did */
+  bool hurried; /* the last one that began followed one that had just ended */
   uint32_t next_box;
   struct root* roots;
   struct box* boxes;
