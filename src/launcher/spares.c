@@ -198,13 +198,23 @@ void note_pace(int64_t now) {
   launcher.hurried = now - launcher.ended_ms < QUIET_RUNNING_MS;
 }
 
+/* To start an interpreter takes longer than most calls. */
+static bool starts_interpreter(const struct root* root,
+                               enum gbx_runtime runtime) {
+  return root != NULL && runtime != GBX_RUNTIME_NONE &&
+         (runtime != GBX_RUNTIME_PYTHON ||
+          root->zygote.state != ZYGOTE_WAITING);
+}
+
 int spare_work_quiet(void) {
   enum gbx_runtime runtime;
   const struct root* root = root_that_wants_a_box(&runtime);
   bool is_urgent = root != NULL && count_spare_boxes(root, runtime) == 0;
   if (is_urgent) return QUIET_MS;
   if (root == NULL && any_box_to_bind() == NULL) return -1;
-  bool is_time = launcher.runs == 0 || (launcher.runs == 1 && launcher.hurried);
+  bool is_time =
+      launcher.runs == 0 || (launcher.runs == 1 && launcher.hurried &&
+                             !starts_interpreter(root, runtime));
   return is_time ? QUIET_MS : QUIET_RUNNING_MS;
 }
 
