@@ -29,8 +29,13 @@ void stock_used(struct stock* stock, bool found, int64_t now_ms) {
 }
 
 void stock_ended(struct stock* stock, bool failed) {
+  /* Those that end one after the other, with no call between, do so for one
+   * reason: somebody may have killed all that waited. */
+  if (!failed)
+    stock->failures = 0;
+  else if (!stock->paused)
+    stock->failures++;
   stock->paused = failed;
-  stock->failures = failed ? stock->failures + 1 : 0;
 }
 
 void stock_resume(struct stock* stock) {

@@ -401,7 +401,8 @@ test('what waits in a box and is killed there costs no call, and leaves no zombi
   const waiting = () =>
     descendants().filter(({ name }) => name === 'glovebox-ready');
   for (let round = 0; round < 3; round++) {
-    await eventually(() => waiting().length >= 2, 'nothing waits', 20000);
+    // Two of each kind.
+    await eventually(() => waiting().length >= 4, 'nothing waits', 20000);
     const killed = waiting();
     for (const { pid } of killed) process.kill(pid, 'SIGKILL');
     // A call that has one already when it dies is lost with it.
