@@ -91,6 +91,7 @@ struct box* make_box(const struct root* root, enum gbx_runtime runtime,
   box->number = ++launcher.next_box;
   box->next = launcher.boxes;
   launcher.boxes = box;
+  launcher.box_count++;
   if (watch(box->socket_fd, &box->watch[BOX_SOCKET], err) < 0 ||
       (box->leaf_fd[GBX_LEAF_OOM_EVENT] >= 0 &&
        watch(box->leaf_fd[GBX_LEAF_OOM_EVENT], &box->watch[BOX_OOM], err) < 0))
@@ -342,6 +343,7 @@ void free_reaped(void) {
       continue;
     }
     *at = box->next;
+    launcher.box_count--;
     uint32_t leaf = box->leaf;
     unwatch(box->socket_fd);
     unwatch(box->listener_fd);

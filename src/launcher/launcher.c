@@ -55,9 +55,12 @@
 #include "launcher/spares.h"
 #include "launcher/zygotes.h"
 
-/* We keep up to eight of each box. Twice that and more for those that wait
- * leaves half of our descriptors to those that run. */
-#define DESCRIPTORS_A_BOX 20
+/* Some fifteen are our own, and ten of each box that there is, whether it
+ * waits, runs or is about to be gone; the making of one takes twenty for a
+ * moment. Boxes that wait leave half of what there is, and this, to those that
+ * run: a call that finds none left fails. */
+#define DESCRIPTORS_A_BOX  20
+#define DESCRIPTORS_SPARED 64
 
 static int map_filter(int fd, struct filter* ret_filter) {
   struct stat info;
@@ -87,9 +90,9 @@ static void configure(const struct gbx_msg_config* config,
     launcher_fail_start(&err);
   struct rlimit files = {0};
   (void)getrlimit(RLIMIT_NOFILE, &files); /* or no box waits */
-  launcher.most_spare = files.rlim_cur / DESCRIPTORS_A_BOX < INT32_MAX
-                            ? (int)(files.rlim_cur / DESCRIPTORS_A_BOX)
-                            : INT32_MAX;
+  if (files.rlim_cur > DESCRIPTORS_SPARED)
+    launcher.boxes_to_spare =
+        (files.rlim_cur - DESCRIPTORS_SPARED) / DESCRIPTORS_A_BOX;
   launcher.scopes = landlock_can_scope();
   struct gbx_msg_launcher_up up = {.scopes = launcher.scopes};
   GBX_MSG_INIT(&up, GBX_M_LAUNCHER_UP, 0);

@@ -71,8 +71,6 @@ void drop_root(uint32_t id) {
     if (root->zygote.state != ZYGOTE_NONE)
       (void)kill(root->zygote.pid, SIGKILL);
     fd_close(&root->zygote.socket_fd);
-    for (struct box* box = root->spares; box != NULL; box = box->next_spare)
-      launcher.spare--;
     root_image_done(&root->image);
     free(root);
     break;

@@ -17,18 +17,16 @@ static const struct gbx_wire_limits ready_limits = {
 void add_spare_box(struct root* root, struct box* box) {
   box->next_spare = root->spares;
   root->spares = box;
-  launcher.spare++;
 }
 
 void remove_spare_box(struct box* box) {
   struct root* root = find_root(box->root);
   if (root == NULL) return; /* then nobody counts them any more */
-  for (struct box** at = &root->spares; *at != NULL; at = &(*at)->next_spare) {
-    if (*at != box) continue;
-    *at = box->next_spare;
-    launcher.spare--;
-    return;
-  }
+  for (struct box** at = &root->spares; *at != NULL; at = &(*at)->next_spare)
+    if (*at == box) {
+      *at = box->next_spare;
+      return;
+    }
 }
 
 /* Without a cgroup the number of processes may only be lowered. The filter of
@@ -80,7 +78,7 @@ static bool can_be_made(struct root* root, enum gbx_runtime runtime) {
 }
 
 static struct root* root_that_wants_a_box(enum gbx_runtime* ret_runtime) {
-  if (launcher.spare >= launcher.most_spare) return NULL;
+  if (launcher.box_count >= launcher.boxes_to_spare) return NULL;
   for (struct root* root = launcher.roots; root != NULL; root = root->next)
     for (int i = 0; i < GBX_RUNTIMES; i++) {
       enum gbx_runtime runtime = (enum gbx_runtime)i;

@@ -44,10 +44,10 @@ struct launcher {
   struct filter trace_filter; /* made for the first traced run */
   struct filter zygote_filter;
   uint64_t files_soft, files_hard; /* of payloads */
-  int spare;                       /* boxes that wait, in all roots together */
-  int most_spare;                  /* that may */
-  int runs;                        /* that have begun and not ended */
-  int64_t ended_ms;                /* when the last one did */
+  uint64_t box_count;              /* of `boxes` */
+  uint64_t boxes_to_spare; /* with so many or more none is made to wait */
+  int runs;                /* that have begun and not ended */
+  int64_t ended_ms;        /* when the last one did */
   bool hurried; /* the last one that began followed one that had just ended */
   uint32_t next_box;
   struct root* roots;
