@@ -21,6 +21,7 @@
  * its pipes is read: what a background thread of the code writes meanwhile
  * belongs to the next cell. */
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -474,8 +475,24 @@ void gbx__run_set_deadline(struct gbx_run* run, uint64_t timeout_ms) {
   (void)uv_timer_start(run->timer, on_deadline, timeout_ms, 0);
 }
 
-static void on_exit_patience(uv_timer_t* timer) {
+static void on_second_patience(uv_timer_t* timer) {
   gbx__run_send_kill(timer->data);
+}
+
+/* A pidfd is readable once all threads of its process have ended. */
+static bool has_exited(int pidfd) {
+  struct pollfd exit = {.fd = pidfd, .events = POLLIN};
+  return pidfd >= 0 && RETRY(poll(&exit, 1, 0)) > 0;
+}
+
+/* On a busy host the reason of an exit takes longer than the exit. A kill
+ * before it came would be taken for the reason. */
+static void on_exit_patience(uv_timer_t* timer) {
+  const struct gbx_run* run = timer->data;
+  if (has_exited(run->payload_fd))
+    (void)uv_timer_start(timer, on_second_patience, KILL_PATIENCE_MS, 0);
+  else
+    on_second_patience(timer);
 }
 
 void gbx__run_kill(struct gbx_run* run, enum gbx__why why) {
