@@ -63,7 +63,7 @@ enum gbx_msg_type {
   GBX_M_DONE,
   GBX_M_STARTED,
   GBX_M_END,
-  GBX_M_TRACE,
+  GBX_M_ASK,
   GBX_M_BLOCKED,
   GBX_M_TREE,
   GBX_M_LEAF_MAKE,
@@ -371,7 +371,7 @@ struct gbx_wire_blocked {
   uint64_t count;
 };
 struct gbx_msg_blocked {
-  struct gbx_msg_head head;
+  struct gbx_msg_head head; /* also without a trace, where ASK came */
   uint64_t others; /* how often calls were refused that had no place here */
   uint64_t count;
   struct gbx_wire_blocked calls[GBX_BLOCKED_MAX];

@@ -3,8 +3,8 @@
 /* The cells of a kernel: one is active at a time, the others wait in the run.
  *
  *   scan (worker) -> CELL is sent, its deadline runs -> DONE comes: what is in
- *   the pipes at that moment is the cell's -> compare (worker) -> [traced: ask
- *   the launcher] -> on_cell
+ *   the pipes at that moment is the cell's -> compare (worker) -> [traced, or
+ *   the interpreter died: ask the launcher] -> on_cell
  *
  * A cell is stopped in steps, by interrupt.c.
  * Should the box end first, the active cell gets its end, the others an error.
@@ -15,6 +15,9 @@
 #include <sys/ioctl.h>
 
 #include "engine/run.h"
+
+/* A launcher that hangs must not hold a cell for ever. */
+#define ANSWER_PATIENCE_MS 10000
 
 /* ---- Reporting --------------------------------------------------------- */
 
@@ -49,7 +52,7 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
     (void)gbx_run_take_output(run, (enum gbx_stream)i, NULL);
   gbx__cell_free(cell);
   run->cell_active = run->cell_interrupted = run->cell_timed_out = false;
-  run->interrupt_due = run->term_sent = false;
+  run->interrupt_due = run->term_sent = run->cell_asked = false;
   gbx__bytes_free(&run->done);
   free(run->files);
   run->files = NULL;
@@ -125,11 +128,35 @@ void gbx__cell_complete(struct gbx_run* run) {
   gbx__cell_start(run);
 }
 
+static void on_no_answer(uv_timer_t* timer) {
+  gbx__run_send_kill(timer->data);
+}
+
+/* Only the launcher knows what was refused, and whether it was for want of
+ * memory that an interpreter died: its supervisor may tell of the death first.
+ */
 static void complete_or_ask(struct gbx_run* run) {
-  if (run->trace != NULL)
-    gbx__trace_ask(run);
-  else
+  if (run->trace == NULL && !run->control.was_reset) {
     gbx__cell_complete(run);
+    return;
+  }
+  struct gbx_msg_head head;
+  gbx_msg_head_init(&head, GBX_M_ASK, sizeof head, run->id);
+  run->cell_asked = true;
+  /* Once killed, the timer holds the patience for the run's end. */
+  if (!run->killed)
+    (void)uv_timer_start(run->timer, on_no_answer, ANSWER_PATIENCE_MS, 0);
+  (void)gbx__client_send(run->engine, &head, NULL, 0); /* none: cannot fail */
+}
+
+void gbx__run_blocked(struct gbx_run* run,
+                      const struct gbx_msg_blocked* blocked) {
+  if (run->state == RUN_ENDED) return;
+  gbx__trace_keep(run, blocked);
+  if (!run->cell_asked) return;
+  run->cell_asked = false;
+  if (!run->killed) (void)uv_timer_stop(run->timer);
+  gbx__cell_complete(run);
 }
 
 static void compared_cell(struct gbx__work* work) {

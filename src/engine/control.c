@@ -55,7 +55,7 @@ static void begin_reset(struct gbx__control* control, const uint8_t* rest,
   if (control->type == GBX_FRAME_DONE && control->body != NULL)
     control->done_came = false;
   gbx__control_next(control); /* only now: the rest may lie in its body */
-  control->resetting = true;
+  control->resetting = control->was_reset = true;
 }
 
 static bool has_room_ahead(struct gbx__control* control) {
@@ -172,6 +172,7 @@ void gbx__control_begin(struct gbx__control* control) {
   control->results_left = RESULT_COUNT;
   control->done_came = false;
   control->dropped = false;
+  control->was_reset = false;
 }
 
 /* A read of few bytes costs as much as one of many. */

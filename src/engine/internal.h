@@ -407,6 +407,7 @@ struct gbx__control {
   bool dropped;          /* one went over them, or there was no memory */
   bool done_came;
   bool resetting; /* a frame was given up: its bytes end with a NUL */
+  bool was_reset; /* since the cell began */
   uint8_t* again; /* read already, and not of the frame at hand */
   size_t again_size, again_taken, again_room;
 };
@@ -454,7 +455,6 @@ struct gbx__trace {
   struct gbx_blocked_call calls[GBX_BLOCKED_MAX + 1];
   size_t count;
   bool known; /* the launcher said it; else it is too ill to, not: none */
-  bool asked; /* a cell's report waits for the launcher's answer */
 };
 
 enum gbx__run_state {
@@ -525,6 +525,7 @@ struct gbx_run {
   bool cell_interrupted, cell_timed_out;
   bool interrupt_due; /* the interrupt goes as soon as all of the frame went */
   bool term_sent;     /* to the interpreter that goes on all the same */
+  bool cell_asked;    /* its report waits for the launcher's answer */
   struct gbx_bytes done; /* body of its DONE frame */
   uint64_t cell_start_ns, cell_end_ns;
 };

@@ -78,9 +78,9 @@ void gbx__run_conclude(struct gbx_run* run);
 
 /* What the launcher reported last. */
 struct gbx_blocked gbx__trace_view(const struct gbx_run* run);
-/* A cell is over, and the run traced: asks what was refused during it. The
- * answer reports the cell, or the end of the run does. */
-void gbx__trace_ask(struct gbx_run* run);
+/* Takes over a report, if the run is traced. */
+void gbx__trace_keep(struct gbx_run* run,
+                     const struct gbx_msg_blocked* blocked);
 
 /* ---- What changed in the workspace ------------------------------------- */
 

@@ -128,8 +128,8 @@ static void serve_engine(void) {
     case GBX_M_CANCEL:
       cancel_run(message.head.id);
       break;
-    case GBX_M_TRACE:
-      answer_trace(message.head.id);
+    case GBX_M_ASK:
+      answer_ask(message.head.id);
       break;
     case GBX_M_PING:
       answer(message.head.id, &(struct gbx_err){0});

@@ -191,18 +191,30 @@ void start_run(const struct gbx_msg_run* request, struct gbx_fds* fds) {
   place_run(root, run, false);
 }
 
-/* No such run: its last BLOCKED went out before its END. */
-void answer_trace(uint32_t run_id) {
-  for (struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->trace != NULL && box->run != NULL &&
-        box->run->request.head.id == run_id)
-      tell_blocked(box);
+static struct box* box_of_run(uint32_t run_id) {
+  struct box* box = launcher.boxes;
+  while (box != NULL &&
+         (box->run == NULL || box->run->request.head.id != run_id))
+    box = box->next;
+  return box;
+}
+
+/* No such run: its END has gone out, with all that is known. */
+void answer_ask(uint32_t run_id) {
+  struct box* box = box_of_run(run_id);
+  if (box == NULL) return;
+  if (box_had_oom(box)) {
+    /* Its event may not have come yet. END answers. */
+    box->end.oom = 1;
+    box_kill(box);
+    return;
+  }
+  tell_blocked(box);
 }
 
 void cancel_run(uint32_t run_id) {
-  for (struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->run != NULL && box->run->request.head.id == run_id) {
-      box->run->cancelled = true;
-      box_kill(box);
-    }
+  struct box* box = box_of_run(run_id);
+  if (box == NULL) return;
+  box->run->cancelled = true;
+  box_kill(box);
 }

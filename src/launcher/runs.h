@@ -22,8 +22,9 @@ void begin_run(struct box* box);
 void end_run(struct box* box, struct run* run, const struct gbx_msg_end* end);
 
 void cancel_run(uint32_t run_id);
-/* BLOCKED, of a run that is traced and has not ended. */
-void answer_trace(uint32_t run_id);
+/* A cell of the run is over: BLOCKED, or END if that or an earlier one used up
+ * the memory. */
+void answer_ask(uint32_t run_id);
 
 bool run_wants_leaf(const struct gbx_msg_run* run);
 

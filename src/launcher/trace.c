@@ -77,9 +77,12 @@ enum trace_outcome trace_answer(struct trace* trace, int listener_fd,
 
 void trace_take(struct trace* trace, uint32_t id,
                 struct gbx_msg_blocked* ret_message) {
-  *ret_message = trace->found;
+  ret_message->others = ret_message->count = 0;
+  if (trace != NULL) {
+    *ret_message = trace->found;
+    trace->found.count = trace->found.others = 0;
+  }
   size_t size = offsetof(struct gbx_msg_blocked, calls) +
-                trace->found.count * sizeof trace->found.calls[0];
+                ret_message->count * sizeof ret_message->calls[0];
   gbx_msg_head_init(&ret_message->head, GBX_M_BLOCKED, size, id);
-  trace->found.count = trace->found.others = 0;
 }

@@ -39,7 +39,8 @@ enum trace_outcome trace_answer(struct trace* trace, int listener_fd,
                                 const struct seccomp_notif* call,
                                 struct gbx_err* err);
 
-/* What was counted, as a message for run `id`; counts from 0 again. */
+/* What was counted, as a message for run `id`; counts from 0 again. NULL counts
+ * nothing. */
 void trace_take(struct trace* trace, uint32_t id,
                 struct gbx_msg_blocked* ret_message);
 

@@ -17,7 +17,7 @@ died this does, and answers each in its place until it is told to roll back.
 """
 
 from _signal import (SIGCHLD, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2,
-                     sigtimedwait, sigwait)
+                     sigwait)
 from channel import COMMAND, DONE, INTERRUPT, to_json
 from fcntl import ioctl
 from kernel import CLOSED, NO_SUCH, send_answer
@@ -30,9 +30,6 @@ from termios import FIONREAD
 RESET = b"\xff" * 16 + b"\0"
 
 PR_SET_CHILD_SUBREAPER = 36
-
-# Who kills an interpreter from outside has this long to end the box as well.
-KILLER_S = 0.05
 
 
 class Supervisor:
@@ -180,10 +177,6 @@ class Supervisor:
                      "signal": None if exited else WTERMSIG(status)}
         if self.lost["exitCode"] == CLOSED:
             self.lost["closed"] = 1
-        if self.lost["signal"] == SIGKILL:
-            # By the kernel for want of memory, perhaps: then the launcher is
-            # about to end the box, and knows better why it died.
-            sigtimedwait((), KILLER_S)
         # What it did not read of its cell is for nobody.
         drain(self.channel.cell_fd)
         self.channel.write_all(RESET)
