@@ -46,6 +46,7 @@ int gbx__file_job_set_bytes(struct gbx__file_job* job, const void* bytes,
 
 static void operate(struct gbx__work* work) {
   struct gbx__file_job* job = (struct gbx__file_job*)work;
+  gbx__workspace_regain(&job->session->workspace);
   job->kind->operate(job);
 }
 

@@ -234,6 +234,13 @@ int gbx__workspace_prepare(const char* path, const char* temp_dir,
                       : prepare_given(path, &user, ret_workspace, err);
 }
 
+void gbx__workspace_regain(const struct gbx__workspace* workspace) {
+  struct stat st;
+  if (fstat(workspace->fd, &st) == 0 && st.st_uid == geteuid() &&
+      (st.st_mode & S_IRWXU) != S_IRWXU)
+    (void)fchmod(workspace->fd, (st.st_mode & 07777) | S_IRWXU);
+}
+
 void gbx__workspace_done(struct gbx__workspace* workspace) {
   fd_close(&workspace->fd);
 }

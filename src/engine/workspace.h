@@ -41,6 +41,10 @@ int gbx__workspace_prepare(const char* path, const char* temp_dir,
                            struct gbx__workspace* ret_workspace,
                            struct gbx_err* err);
 
+/* Gives the owner's rights on the folder back, which the owner's code may have
+ * taken away from itself and us. */
+void gbx__workspace_regain(const struct gbx__workspace* workspace);
+
 /* Closes the descriptor, and keeps the rest for gbx__workspace_remove. */
 void gbx__workspace_done(struct gbx__workspace* workspace);
 

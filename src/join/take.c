@@ -79,11 +79,24 @@ static long place(const struct gbx_fds* fds, uint32_t flags) {
   return result;
 }
 
+/* As regain_workspace() of src/launcher/program.c. */
+static void regain_workspace(void) {
+  const long workspace = (long)"/workspace";
+  struct stat st;
+  if (call(__NR_newfstatat, BARE_AT_FDCWD, workspace, (long)&st, 0) == 0)
+    (void)call(__NR_fchmodat, BARE_AT_FDCWD, workspace,
+               (st.st_mode & 07777) | 0700, 0);
+}
+
 /* A folder that is not below the root shows as "(unreachable)"
  * (CVE-2024-21626). */
 static long enter(const char* cwd) {
   char now[PATH_MAX];
   long result = call(__NR_chdir, (long)cwd, 0, 0, 0);
+  if (result == -EACCES) {
+    regain_workspace();
+    result = call(__NR_chdir, (long)cwd, 0, 0, 0);
+  }
   if (result < 0) return result;
   result = call(__NR_getcwd, (long)now, sizeof now, 0, 0);
   if (result < 0) return result;

@@ -430,18 +430,38 @@ test('WS-14 a tree deeper than any path is listed as far as paths go, and all of
   assert.deepEqual(await sandbox.listFiles({ all: true }), []);
 });
 
-test('WS-16 code that empties and closes its workspace makes calls fail clearly, and close() works', async (t) => {
+test('WS-16 code that empties and closes its workspace stops no later call, nor close()', async (t) => {
   const sandbox = await open(t);
-  await sandbox.writeFile('d/f', 'x');
-  await sandbox.runCode('mv d /tmp; chmod 0 .', { language: 'bash' });
   const calls = [
-    sandbox.run(['true']),
-    sandbox.listFiles(),
-    sandbox.writeFile('g', 'x'),
+    () => sandbox.run(['true']),
+    () => sandbox.runCode('1'),
+    () => sandbox.runCode('1', { language: 'node' }),
+    () => sandbox.runCode(':', { language: 'bash' }),
+    () => sandbox.run(['true'], { cwd: 'sub' }),
+    () => sandbox.kernel().then((kernel) => kernel.close()),
+    () => sandbox.listFiles(),
+    () => sandbox.writeFile('g', 'x'),
+    () => sandbox.stat('sub'),
+    () => sandbox.mkdir('sub/e'),
   ];
-  for (const { status, reason } of await Promise.allSettled(calls)) {
-    if (status === 'rejected') assert.match(reason.code, /^ERR_SANDBOX_/);
+  await sandbox.mkdir('sub');
+  for (const call of calls) {
+    await sandbox.writeFile('d/f', 'x');
+    const { exitCode } = await sandbox.runCode('mv d /tmp; chmod 0 .', {
+      language: 'bash',
+    });
+    assert.equal(exitCode, 0);
+    const mode = fs.statSync(sandbox.workspace).mode & 0o777;
+    assert.equal(mode, 0, 'it is closed');
+    const result = await call();
+    assert.equal(result?.exitCode ?? 0, 0, call);
   }
+  // What lies in it is as the code left it.
+  await sandbox.run(['chmod', '0', 'sub']);
+  await assert.rejects(sandbox.run(['true'], { cwd: 'sub' }), {
+    code: 'ERR_SANDBOX_SETUP',
+    errno: 'EACCES',
+  });
   await sandbox.close();
   assert.equal(fs.existsSync(sandbox.workspace), false);
 });
