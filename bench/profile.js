@@ -4,21 +4,27 @@
 // Where the time of a call goes, step by step: `node bench/profile.js` prints
 // it as Markdown, with --json as that. In a process of its own, as noting the
 // moments costs the calls a little.
-//   --count N     calls of each kind (200)
+//   --count N     calls of each kind (200; of those that take long a fifth)
 //   --python PATH the interpreter
 
-const assert = require('node:assert');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { parseArgs } = require('node:util');
-const { choosePython } = require('./lib/calls.js');
+const { withSandbox } = require('..');
+const {
+  choosePython,
+  defineCalls,
+  findExecutables,
+} = require('./lib/calls.js');
 const { readKinds, readRing, summarizeSteps } = require('./lib/moments.js');
 const { formatProfile } = require('./lib/tables.js');
 
 const pauseMs = 50;
 const warmUps = 20;
+// Of the calls of those that take long.
+const heavyShare = 0.2;
 
 async function takeCalls(count, pause, call) {
   const calls = [];
@@ -32,34 +38,29 @@ async function takeCalls(count, pause, call) {
 }
 
 async function measure(count, python, ring) {
-  const { withSandbox } = require('..');
   const kinds = readKinds();
   const session = python ? { runtimes: { python } } : {};
   return withSandbox(session, async (sandbox) => {
-    const kernel = await sandbox.kernel();
-    const works = {
-      'run(["true"])': async () => {
-        const { exitCode } = await sandbox.run(['true']);
-        assert.strictEqual(exitCode, 0);
-      },
-      'kernel cell 1+1': async () => {
-        const { results } = await kernel.runCode('1+1');
-        assert.strictEqual(results[0]?.text, '2');
-      },
-    };
+    const executables = await findExecutables(sandbox);
+    const { series, close } = await defineCalls(sandbox, session, executables);
     const profiles = [];
-    for (const [work, call] of Object.entries(works)) {
-      await takeCalls(warmUps, 0, call);
+    for (const { name, weight, call } of series) {
+      // Of what is measured against there are no moments, and a burst's calls
+      // cannot be told apart.
+      if (!call || weight === 'burst') continue;
+      const share = weight === 'heavy' ? heavyShare : 1;
+      await takeCalls(Math.ceil(warmUps * share), 0, call);
       for (const [mode, pause] of [
         ['paced', pauseMs],
         ['backToBack', 0],
       ]) {
-        const calls = await takeCalls(count, pause, call);
+        const calls = await takeCalls(Math.ceil(count * share), pause, call);
         const moments = readRing(fs.readFileSync(ring));
         const steps = summarizeSteps(calls, moments, kinds);
-        profiles.push({ work, mode, steps });
+        profiles.push({ work: name, mode, steps });
       }
     }
+    await close();
     return profiles;
   });
 }

@@ -40,7 +40,9 @@ extern "C" {
   X(CONFINED, "init", "rights given up, filter on")                           \
   X(WORK_RECEIVED, "payload", "work handed on, payload woken")                \
   X(EXECUTING, "payload", "descriptors in place")                             \
-  X(ENDED, "init", "program executed, ran and ended; init woken")             \
+  X(ANSWERED, "engine",                                                       \
+    "interpreter woken, ran the code, answered; engine woken")                \
+  X(ENDED, "init", "program ended; init woken")                               \
   X(REAPED, "launcher", "its end reported, launcher woken")                   \
   X(END_MADE, "launcher", "usage read")                                       \
   X(END_RECEIVED, "engine", "END sent, engine woken")                         \

@@ -201,6 +201,8 @@ static bool take_frame(struct gbx_run* run) {
     gbx__cell_finish(run);
     return false;
   }
+  if (type == GBX_FRAME_DONE)
+    gbx_moment(run->engine->moments, GBX_AT_ANSWERED, run->id);
   if (run->events.on_frame != NULL)
     run->events.on_frame(run->data, type, control->body, control->body_size);
   return true;
