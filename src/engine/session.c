@@ -39,6 +39,16 @@ struct gbx_session* gbx__session_find(struct gbx_engine* engine, uint32_t id) {
   return session;
 }
 
+void gbx__session_discard(struct gbx_session* session) {
+  if (session == NULL) return;
+  gbx__mounts_done(&session->mounts);
+  free(session->blob);
+  free(session->temp_dir);
+  free(session->wanted_workspace);
+  free(session->close_task);
+  free(session);
+}
+
 static void free_session(struct gbx_session* session) {
   for (struct gbx_session** at = &session->engine->sessions; *at != NULL;
        at = &(*at)->next)
@@ -49,12 +59,7 @@ static void free_session(struct gbx_session* session) {
   gbx__session_drop_files(session);
   if (session->has_workspace) gbx__workspace_done(&session->workspace);
   gbx__tracker_free(session->tracker);
-  gbx__mounts_done(&session->mounts);
-  free(session->blob);
-  free(session->wanted_workspace);
-  free(session->temp_dir);
-  free(session->close_task);
-  free(session);
+  gbx__session_discard(session);
 }
 
 /* ---- Open -------------------------------------------------------------- */
@@ -94,14 +99,20 @@ static void report_open(struct gbx_session* session,
   cb(session->open_data, NULL, session, &info);
 }
 
-/* Fails the runs that wait for the session to be attached. */
-static void fail_runs(struct gbx_session* session, const struct gbx_err* err) {
+/* Fails the runs of the session with `err`; kills them where that is NULL. One
+ * that had not started ends at once. */
+static void end_runs(struct gbx_session* session, const struct gbx_err* err) {
   struct gbx_engine* engine = session->engine;
   session->pending_work++; /* or the end of the last one could free it */
   gbx__runs_hold(engine);
   for (struct gbx_run* run = engine->runs; run != NULL;) {
     struct gbx_run* next = run->next;
-    if (run->session == session) gbx__run_fail(run, err);
+    if (run->session == session) {
+      if (err != NULL)
+        gbx__run_fail(run, err);
+      else
+        gbx__run_kill(run, WHY_CLOSED);
+    }
     run = next;
   }
   gbx__runs_release(engine);
@@ -114,7 +125,7 @@ static void fail_open(struct gbx_session* session, const struct gbx_err* err) {
   if (session->open_err.code == GBX_OK) session->open_err = *err;
   session->closing = true;
   session->attach = DETACHED;
-  fail_runs(session, err);
+  end_runs(session, err);
   gbx__session_settle(session);
 }
 
@@ -238,17 +249,6 @@ static void open_session(struct gbx_engine* engine, struct gbx__task* task) {
   gbx__session_begin(session);
 }
 
-/* Of one that the engine's thread does not know yet. */
-void gbx__session_discard(struct gbx_session* session) {
-  if (session == NULL) return;
-  gbx__mounts_done(&session->mounts);
-  free(session->blob);
-  free(session->temp_dir);
-  free(session->wanted_workspace);
-  free(session->close_task);
-  free(session);
-}
-
 int gbx__session_new(struct gbx_engine* engine,
                      const struct gbx_session_options* options,
                      gbx_session_open_cb cb, void* data,
@@ -313,7 +313,7 @@ static void fail_attach(struct gbx_session* session,
   if (session->open_cb != NULL) {
     fail_open(session, err);
   } else {
-    fail_runs(session, err);
+    end_runs(session, err);
     gbx__session_settle(session); /* a close waits for the attaching to end */
   }
 }
@@ -722,18 +722,8 @@ static void close_session(struct gbx_engine* engine, struct gbx__task* task) {
     atomic_store(&session->disk.cancelled, true);
     session->close_cb = request->cb;
     session->close_data = request->data;
-    /* A run that had not started ends at once, and with the last one the
-     * session would be freed in the middle of this. */
-    session->pending_work++;
-    gbx__runs_hold(engine);
-    for (struct gbx_run* run = engine->runs; run != NULL;) {
-      struct gbx_run* next = run->next;
-      if (run->session == session) gbx__run_kill(run, WHY_CLOSED);
-      run = next;
-    }
-    gbx__runs_release(engine);
+    end_runs(session, NULL);
     gbx__session_close_files(session);
-    session->pending_work--;
     gbx__session_settle(session);
   }
   free(request);
