@@ -71,7 +71,7 @@ int gbx__pool_init(struct gbx__pool* pool);
 /* Ends the threads. No job may be left. */
 void gbx__pool_done(struct gbx__pool* pool);
 
-/* ---- The connection to keeper and launcher ---------------------------- */
+/* ---- Roots ------------------------------------------------------------- */
 
 struct gbx__root {
   struct gbx__root* next;
@@ -86,6 +86,23 @@ struct gbx__root {
 /* The records of a root, on the heap; NULL without memory. */
 uint8_t* gbx__root_records_make(const struct gbx_session_options* options,
                                 size_t* ret_size);
+
+struct gbx__root* gbx__root_find(const struct gbx_engine* engine, uint32_t id);
+/* The one with the session's records, or NULL. It becomes the first of the
+ * list, which is in the order of last use. */
+struct gbx__root* gbx__root_find_for(const struct gbx_session* session);
+/* Makes the session's, and sends it to the launcher, who will answer. Errors:
+ * GBX_E_SETUP, GBX_E_NO_MEMORY. */
+int gbx__root_send(struct gbx_session* session, struct gbx_err* err);
+/* A root that no session uses keeps its ready boxes, for one-shot calls; but
+ * not every root for ever, or a host with a virtual environment for each
+ * customer would fill up with them. */
+void gbx__roots_trim(struct gbx_engine* engine);
+/* Takes it out of the list. */
+void gbx__root_unlink(struct gbx_engine* engine, const struct gbx__root* root);
+void gbx__root_free(struct gbx__root* root);
+
+/* ---- The connection to keeper and launcher ---------------------------- */
 
 struct gbx__outgoing {
   struct gbx__outgoing* next;

@@ -524,8 +524,7 @@ void gbx__client_stop(struct gbx_engine* engine, const struct gbx_err* err) {
   while (client->roots != NULL) {
     struct gbx__root* root = client->roots;
     client->roots = root->next;
-    free(root->blob);
-    free(root);
+    gbx__root_free(root);
   }
   gbx__sessions_client_lost(engine, err);
 }

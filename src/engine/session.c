@@ -25,10 +25,6 @@
 #include "engine/internal.h"
 #include "engine/local.h"
 
-/* Roots that are kept, with their ready boxes, although no session uses them.
- */
-#define MAX_IDLE_ROOTS 4
-
 const struct gbx_err gbx__session_closed = {
     .code = GBX_E_CLOSED, .op = "session", .detail = "it is closed"};
 
@@ -318,82 +314,6 @@ static void fail_attach(struct gbx_session* session,
   }
 }
 
-/* Puts the root that it finds first: the list is in the order of last use. */
-static struct gbx__root* find_root(struct gbx__client* client,
-                                   const struct gbx_session* session) {
-  struct gbx__root** at = &client->roots;
-  while (*at != NULL &&
-         ((*at)->shares_network != session->shares_network ||
-          (*at)->blob_size != session->blob_size ||
-          memcmp((*at)->blob, session->blob, session->blob_size) != 0))
-    at = &(*at)->next;
-  struct gbx__root* root = *at;
-  if (root == NULL) return NULL;
-  *at = root->next;
-  root->next = client->roots;
-  client->roots = root;
-  return root;
-}
-
-static bool is_in_use(const struct gbx_engine* engine,
-                      const struct gbx__root* root) {
-  const struct gbx_session* session = engine->sessions;
-  while (session != NULL && session->root != root)
-    session = session->next;
-  return session != NULL;
-}
-
-/* A root that no session uses keeps its ready boxes, for one-shot calls; but
- * not every root for ever, or a host with a virtual environment for each
- * customer would fill up with them. */
-static void trim_roots(struct gbx_engine* engine) {
-  int idle = 0;
-  for (struct gbx__root** at = &engine->client.roots; *at != NULL;) {
-    struct gbx__root* root = *at;
-    if (!root->ready || is_in_use(engine, root) || ++idle <= MAX_IDLE_ROOTS) {
-      at = &root->next;
-      continue;
-    }
-    *at = root->next;
-    struct gbx_msg_head head;
-    gbx_msg_head_init(&head, GBX_M_ROOT_DROP, sizeof head, root->id);
-    (void)gbx__client_send(engine, &head, NULL, 0); /* gone: so are its roots */
-    free(root->blob);
-    free(root);
-  }
-}
-
-static int send_root(struct gbx_session* session, struct gbx_err* err) {
-  struct gbx_engine* engine = session->engine;
-  struct gbx__root* root = calloc(1, sizeof *root);
-  void* blob = malloc(session->blob_size);
-  cleanup_fd int fd =
-      fd_sealed_memory("root", session->blob, session->blob_size);
-  if (root == NULL || blob == NULL || fd < 0) {
-    free(root);
-    free(blob);
-    if (fd < 0) return gbx_fail(err, GBX_E_SETUP, -fd, "memfd_create", "root");
-    return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "root");
-  }
-  memcpy(blob, session->blob, session->blob_size);
-  root->blob = blob;
-  root->blob_size = session->blob_size;
-  root->shares_network = session->shares_network;
-  root->id = gbx__engine_next_id(engine);
-  struct gbx_msg_root message = {.shares_network = session->shares_network};
-  GBX_MSG_INIT(&message, GBX_M_ROOT, root->id);
-  int result = gbx__client_send(engine, &message.head, &fd, 1);
-  if (result < 0) {
-    free(root);
-    free(blob);
-    return gbx_fail(err, GBX_E_SETUP, -result, "sendmsg", "root");
-  }
-  root->next = engine->client.roots;
-  engine->client.roots = root;
-  session->root = root;
-  return 0;
-}
-
 /* What the rules for mounts need to know. */
 static int tell_user(const struct gbx_session* session,
                      struct gbx_wire_user* user, struct gbx_err* err) {
@@ -470,11 +390,11 @@ void gbx__session_attach(struct gbx_session* session) {
     return;
   }
   session->attach = ATTACHING_ROOT;
-  session->root = find_root(&engine->client, session);
+  session->root = gbx__root_find_for(session);
   atomic_store(&session->given_up,
                session->root != NULL ? session->root->given_up : 0);
   if (session->root == NULL) {
-    if (send_root(session, &err) < 0) fail_attach(session, &err);
+    if (gbx__root_send(session, &err) < 0) fail_attach(session, &err);
   } else if (session->root->ready) {
     send_workspace(session);
   }
@@ -482,9 +402,7 @@ void gbx__session_attach(struct gbx_session* session) {
 
 void gbx__sessions_given_up(struct gbx_engine* engine, uint32_t id,
                             uint32_t runtimes) {
-  struct gbx__root* root = engine->client.roots;
-  while (root != NULL && root->id != id)
-    root = root->next;
+  struct gbx__root* root = gbx__root_find(engine, id);
   if (root == NULL) return;
   root->given_up = runtimes;
   for (struct gbx_session* session = engine->sessions; session != NULL;
@@ -562,12 +480,7 @@ void gbx__sessions_client_lost(struct gbx_engine* engine,
 static void root_done(struct gbx_engine* engine, struct gbx__root* root,
                       const struct gbx_err* err) {
   root->ready = err->code == GBX_OK;
-  if (!root->ready) { /* the next session tries anew */
-    struct gbx__root** at = &engine->client.roots;
-    while (*at != root)
-      at = &(*at)->next;
-    *at = root->next;
-  }
+  if (!root->ready) gbx__root_unlink(engine, root); /* the next tries anew */
   gbx__runs_hold(engine);
   for (struct gbx_session* session = engine->sessions; session != NULL;) {
     struct gbx_session* next = session->next;
@@ -579,21 +492,17 @@ static void root_done(struct gbx_engine* engine, struct gbx__root* root,
     }
     session = next;
   }
-  if (!root->ready) {
-    free(root->blob);
-    free(root);
-  }
+  if (!root->ready) gbx__root_free(root);
   gbx__runs_release(engine);
 }
 
 void gbx__sessions_done(struct gbx_engine* engine, uint32_t id,
                         const struct gbx_err* err) {
-  for (struct gbx__root* root = engine->client.roots; root != NULL;
-       root = root->next)
-    if (root->id == id) {
-      root_done(engine, root, err);
-      return;
-    }
+  struct gbx__root* root = gbx__root_find(engine, id);
+  if (root != NULL) {
+    root_done(engine, root, err);
+    return;
+  }
   struct gbx_session* session = gbx__session_find(engine, id);
   if (session == NULL || session->attach != ATTACHING_WORKSPACE) return;
   if (err->code != GBX_OK) {
@@ -707,7 +616,7 @@ void gbx__session_settle(struct gbx_session* session) {
     (void)gbx__client_send(session->engine, &head, NULL, 0); /* cannot fail */
     session->attach = DETACHED;
     session->root = NULL;
-    trim_roots(session->engine);
+    gbx__roots_trim(session->engine);
   }
   remove_workspace(session);
 }
