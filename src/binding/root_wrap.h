@@ -6,7 +6,6 @@
  * the same: it is most of what a session is described with. */
 
 #include <list>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,15 +16,16 @@
 
 namespace gbx {
 
-class Root {
+class RootWrap : public Wrap<RootWrap> {
  public:
-  explicit Root(Napi::Env env) : reader_(env, "prepareRoot") {
-  }
-  Root(const Root&) = delete;
-  Root& operator=(const Root&) = delete;
+  static constexpr uint64_t kClassTag = 0x71f2c93be05d48a6;
+  struct Init {
+    Napi::Value entries, standbys;
+  };
 
-  /* False: `err` says what is wrong with the lists. */
-  bool Read(Napi::Value entries, Napi::Value standbys, struct gbx_err* err);
+  static Napi::Function Define(Napi::Env env);
+  /* Throws if the lists are not what they have to be. */
+  explicit RootWrap(const Napi::CallbackInfo& info);
 
   /* Puts the lists into the options, which must not outlive them. */
   void Fill(struct gbx_session_options* options) const;
@@ -35,24 +35,6 @@ class Root {
   std::vector<struct gbx_entry> entries_;
   std::vector<struct gbx_standby> standbys_;
   std::list<std::string> files_; /* the bytes of entries */
-};
-
-class RootWrap : public Wrap<RootWrap> {
- public:
-  static constexpr uint64_t kClassTag = 0x71f2c93be05d48a6;
-  struct Init {
-    std::unique_ptr<Root> root;
-  };
-
-  static Napi::Function Define(Napi::Env env);
-  explicit RootWrap(const Napi::CallbackInfo& info);
-
-  const Root& root() const {
-    return *root_;
-  }
-
- private:
-  std::unique_ptr<Root> root_;
 };
 
 }  // namespace gbx

@@ -317,36 +317,6 @@ bool RunState::WithRun(Napi::Env env, Act act) {
   return result >= 0;
 }
 
-bool RunState::Write(Napi::Env env, struct gbx_bytes data, bool ends) {
-  return WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
-    return gbx_run_write(run, data.data, data.size, ends, err);
-  });
-}
-
-bool RunState::Signal(Napi::Env env, int signal) {
-  return WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
-    return gbx_run_signal(run, signal, err);
-  });
-}
-
-void RunState::Interrupt(Napi::Env env, bool insist) {
-  WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
-    return gbx_run_interrupt(run, insist, err);
-  });
-}
-
-void RunState::Resize(Napi::Env env, uint16_t columns, uint16_t rows) {
-  WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
-    return gbx_run_resize(run, columns, rows, err);
-  });
-}
-
-void RunState::CloseOutput(Napi::Env env, enum gbx_stream stream) {
-  WithRun(env, [&](struct gbx_run* run, struct gbx_err* err) {
-    return gbx_run_close_output(run, stream, err);
-  });
-}
-
 Napi::Value RunState::Read(Napi::Env env, enum gbx_stream stream) {
   std::vector<uint8_t>* scratch = addon_->scratch();
   scratch->resize(kReadSize);
@@ -570,9 +540,7 @@ RunWrap::RunWrap(const Napi::CallbackInfo& info) : Wrap<RunWrap>(info) {
 }
 
 Napi::Value RunWrap::Cell(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  struct gbx_err err = {};
-  SpecReader reader(env, "cell");
+  SpecReader reader(info.Env(), "cell");
   struct gbx_cell_options options = {};
   uint64_t id = reader.Number(info[0], "cellId");
   reader.Data(info[1], "body", &options.body.data, &options.body.size);
@@ -582,39 +550,27 @@ Napi::Value RunWrap::Cell(const Napi::CallbackInfo& info) {
   options.supervised = reader.Bool(info[5], "supervised");
   options.type =
       reader.Bool(info[6], "isCommand") ? GBX_FRAME_COMMAND : GBX_FRAME_CELL;
-  if (reader.Finish(&err) < 0) {
-    ThrowError(env, err);
-  } else {
-    run_->Cell(env, id, options);
-  }
-  return env.Undefined();
+  if (reader.FinishOrThrow()) run_->Cell(info.Env(), id, options);
+  return info.Env().Undefined();
 }
 
 Napi::Value RunWrap::Interrupt(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  struct gbx_err err = {};
-  SpecReader reader(env, "interrupt");
+  SpecReader reader(info.Env(), "interrupt");
   bool insist = reader.Bool(info[0], "insist");
-  if (reader.Finish(&err) < 0) {
-    ThrowError(env, err);
-  } else {
-    run_->Interrupt(env, insist);
+  if (reader.FinishOrThrow()) {
+    run_->WithRun(info.Env(), [&](struct gbx_run* run, struct gbx_err* err) {
+      return gbx_run_interrupt(run, insist, err);
+    });
   }
-  return env.Undefined();
+  return info.Env().Undefined();
 }
 
 Napi::Value RunWrap::SetWantOutput(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  struct gbx_err err = {};
-  SpecReader reader(env, "setWantOutput");
+  SpecReader reader(info.Env(), "setWantOutput");
   bool want[2] = {false, false};
   ReadWantOutput(&reader, info[0], want);
-  if (reader.Finish(&err) < 0) {
-    ThrowError(env, err);
-  } else {
-    run_->SetWantOutput(want);
-  }
-  return env.Undefined();
+  if (reader.FinishOrThrow()) run_->SetWantOutput(want);
+  return info.Env().Undefined();
 }
 
 Napi::Value RunWrap::Abort(const Napi::CallbackInfo& info) {
@@ -622,85 +578,74 @@ Napi::Value RunWrap::Abort(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+/* Of a run with `stream`, as what follows. Here and in Signal() false: it has
+ * ended. */
 Napi::Value RunWrap::Write(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  struct gbx_err err = {};
-  SpecReader reader(env, "write");
+  SpecReader reader(info.Env(), "write");
   struct gbx_bytes data = {};
   reader.Data(info[0], "data", &data.data, &data.size);
   bool ends = reader.Bool(info[1], "ends");
-  if (reader.Finish(&err) < 0) {
-    ThrowError(env, err);
-    return env.Undefined();
-  }
-  return Napi::Boolean::New(env, run_->Write(env, data, ends));
+  if (!reader.FinishOrThrow()) return info.Env().Undefined();
+  bool written =
+      run_->WithRun(info.Env(), [&](struct gbx_run* run, struct gbx_err* err) {
+        return gbx_run_write(run, data.data, data.size, ends, err);
+      });
+  return Napi::Boolean::New(info.Env(), written);
 }
 
 Napi::Value RunWrap::Signal(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  struct gbx_err err = {};
-  SpecReader reader(env, "signal");
+  SpecReader reader(info.Env(), "signal");
   uint64_t signal = reader.Number(info[0], "signal");
   if (signal < 1 || signal > 64) reader.Fail("signal", "a number from 1 to 64");
-  if (reader.Finish(&err) < 0) {
-    ThrowError(env, err);
-    return env.Undefined();
-  }
-  return Napi::Boolean::New(env, run_->Signal(env, static_cast<int>(signal)));
+  if (!reader.FinishOrThrow()) return info.Env().Undefined();
+  bool sent =
+      run_->WithRun(info.Env(), [&](struct gbx_run* run, struct gbx_err* err) {
+        return gbx_run_signal(run, static_cast<int>(signal), err);
+      });
+  return Napi::Boolean::New(info.Env(), sent);
 }
 
 Napi::Value RunWrap::Resize(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  struct gbx_err err = {};
-  SpecReader reader(env, "resize");
+  SpecReader reader(info.Env(), "resize");
   uint16_t columns = 0, rows = 0;
   ReadSize(&reader, info[0], info[1], &columns, &rows);
-  if (reader.Finish(&err) < 0) {
-    ThrowError(env, err);
-  } else {
-    run_->Resize(env, columns, rows);
+  if (reader.FinishOrThrow()) {
+    run_->WithRun(info.Env(), [&](struct gbx_run* run, struct gbx_err* err) {
+      return gbx_run_resize(run, columns, rows, err);
+    });
   }
-  return env.Undefined();
+  return info.Env().Undefined();
+}
+
+static enum gbx_stream ReadStream(SpecReader* reader, Napi::Value value) {
+  uint64_t stream = reader->Number(value, "stream");
+  if (stream > GBX_STDERR) reader->Fail("stream", "0 or 1");
+  return stream == GBX_STDERR ? GBX_STDERR : GBX_STDOUT;
 }
 
 Napi::Value RunWrap::CloseOutput(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  struct gbx_err err = {};
-  SpecReader reader(env, "closeOutput");
-  uint64_t stream = reader.Number(info[0], "stream");
-  if (stream > GBX_STDERR) reader.Fail("stream", "0 or 1");
-  if (reader.Finish(&err) < 0) {
-    ThrowError(env, err);
-  } else {
-    run_->CloseOutput(env, static_cast<enum gbx_stream>(stream));
+  SpecReader reader(info.Env(), "closeOutput");
+  enum gbx_stream stream = ReadStream(&reader, info[0]);
+  if (reader.FinishOrThrow()) {
+    run_->WithRun(info.Env(), [&](struct gbx_run* run, struct gbx_err* err) {
+      return gbx_run_close_output(run, stream, err);
+    });
   }
-  return env.Undefined();
+  return info.Env().Undefined();
 }
 
 Napi::Value RunWrap::Read(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  struct gbx_err err = {};
-  SpecReader reader(env, "read");
-  uint64_t stream = reader.Number(info[0], "stream");
-  if (stream > GBX_STDERR) reader.Fail("stream", "0 or 1");
-  if (reader.Finish(&err) < 0) {
-    ThrowError(env, err);
-    return env.Undefined();
-  }
-  return run_->Read(env, static_cast<enum gbx_stream>(stream));
+  SpecReader reader(info.Env(), "read");
+  enum gbx_stream stream = ReadStream(&reader, info[0]);
+  if (!reader.FinishOrThrow()) return info.Env().Undefined();
+  return run_->Read(info.Env(), stream);
 }
 
 Napi::Value RunWrap::SetAwaited(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  struct gbx_err err = {};
-  SpecReader reader(env, "setAwaited");
+  SpecReader reader(info.Env(), "setAwaited");
   bool awaited = reader.Bool(info[0], "awaited");
-  if (reader.Finish(&err) < 0) {
-    ThrowError(env, err);
-  } else {
-    run_->SetAwaited(awaited);
-  }
-  return env.Undefined();
+  if (reader.FinishOrThrow()) run_->SetAwaited(awaited);
+  return info.Env().Undefined();
 }
 
 }  // namespace gbx

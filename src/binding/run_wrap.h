@@ -63,17 +63,14 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
 
   /* Throws if the run has ended or is no kernel. */
   void Cell(Napi::Env env, uint64_t id, const struct gbx_cell_options& options);
-  void Interrupt(Napi::Env env, bool insist);
   void SetWantOutput(const bool want[2]);
   /* A kernel, too, keeps the process alive from here to its end: who aborts
    * waits for it. */
   void Abort();
-  /* Of a run with a handle (`stream`); after its end they do nothing, and
-   * return false. */
-  bool Write(Napi::Env env, struct gbx_bytes data, bool ends);
-  bool Signal(Napi::Env env, int signal);
-  void Resize(Napi::Env env, uint16_t columns, uint16_t rows);
-  void CloseOutput(Napi::Env env, enum gbx_stream stream);
+  /* Calls `act` with the run if it lives, and throws if that failed. Returns
+   * whether it was called and did not fail. */
+  template <typename Act>
+  bool WithRun(Napi::Env env, Act act);
   /* A Buffer, an empty one at the stream's end; null if nothing is there, after
    * which an "output" event comes. */
   Napi::Value Read(Napi::Env env, enum gbx_stream stream);
@@ -120,11 +117,6 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
   static void OnInput(void* data, bool is_open);
   static void OnOpen(void* data, const struct gbx_session_info* info);
   static void OnClose(void* data, const struct gbx_err* err);
-
-  /* JavaScript thread: calls `act` with the run if it lives, and throws if that
-   * failed. Returns whether it was called and did not fail. */
-  template <typename Act>
-  bool WithRun(Napi::Env env, Act act);
 
   /* Either thread, with `mutex_` held; false: no memory. */
   void PushOutput();

@@ -64,12 +64,7 @@ EngineWrap::EngineWrap(const Napi::CallbackInfo& info)
 
 /* Its arguments: entries and standbys. */
 Napi::Value EngineWrap::PrepareRoot(const Napi::CallbackInfo& info) {
-  RootWrap::Init init = {std::make_unique<Root>(info.Env())};
-  struct gbx_err err = {};
-  if (!init.root->Read(info[0], info[1], &err)) {
-    ThrowError(info.Env(), err);
-    return Napi::Value();
-  }
+  RootWrap::Init init = {info[0], info[1]};
   return addon()->Construct<RootWrap>(&init);
 }
 
@@ -81,7 +76,7 @@ static void ReadSession(SpecReader* reader, Napi::Value value,
   if (wrap == nullptr)
     reader->Fail("root", "what prepareRoot() gave");
   else
-    wrap->root().Fill(&spec->options);
+    wrap->Fill(&spec->options);
 }
 
 /* Here and below the promise comes first and the checks after it, because
@@ -115,11 +110,7 @@ Napi::Value EngineWrap::RunOnce(const Napi::CallbackInfo& info) {
   ReadCommand(&reader, info[2], info[3], info[4], &spec);
   if (!info[5].IsFunction()) reader.Fail("onEvent", "a function");
 
-  struct gbx_err err = {};
-  if (reader.Finish(&err) < 0) {
-    ThrowError(info.Env(), err);
-    return Napi::Value();
-  }
+  if (!reader.FinishOrThrow()) return Napi::Value();
   return RunState::StartOnce(addon(), session, spec, this,
                              info[5].As<Napi::Function>());
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "binding/convert.h"
+
 namespace gbx {
 
 static constexpr double kMaxInteger = 9007199254740992.0; /* 2^53 */
@@ -213,6 +215,13 @@ int SpecReader::Finish(struct gbx_err* err) {
   if (!failed_) return 0;
   *err = err_;
   return -1;
+}
+
+bool SpecReader::FinishOrThrow() {
+  struct gbx_err err = {};
+  if (Finish(&err) == 0) return true;
+  ThrowError(env_, err);
+  return false;
 }
 
 /* ---- Specs --------------------------------------------------------------- */

@@ -57,8 +57,10 @@ class SpecReader {
 
   void Fail(const char* name, const char* expected);
 
-  /* Call it last. 0, or negative with GBX_E_INVALID in `err`. */
+  /* Call one of them last. 0, or negative with GBX_E_INVALID in `err`. */
   int Finish(struct gbx_err* err);
+  /* False: the error was thrown. */
+  bool FinishOrThrow();
 
  private:
   struct PendingData {
