@@ -5,7 +5,7 @@
 // functions make one object of them: to set each property from C++ takes ten
 // times as long. The order of the parameters is that of convert.cc.
 
-function makeRunResult(
+function makeCommon(
   stdout,
   stderr,
   stdoutTruncated,
@@ -17,6 +17,23 @@ function makeRunResult(
   filesTruncated,
   durationUs,
   files,
+) {
+  return {
+    stdout,
+    stderr,
+    stdoutTruncated,
+    stderrTruncated,
+    fault,
+    faultSyscall,
+    blocked,
+    framesTruncated,
+    filesTruncated,
+    durationUs,
+    files,
+  };
+}
+
+function makeRunResult(
   exitCode,
   signal,
   exec,
@@ -27,70 +44,39 @@ function makeRunResult(
   writtenBytes,
   maxMemoryBytes,
   maxPids,
+  ...common
 ) {
-  return {
-    stdout,
-    stderr,
-    stdoutTruncated,
-    stderrTruncated,
-    fault,
-    faultSyscall,
-    blocked,
-    framesTruncated,
-    filesTruncated,
-    durationUs,
-    files,
-    exitCode,
-    signal,
-    exec,
-    usage: {
-      cpuUs,
-      cpuUserUs,
-      cpuSystemUs,
-      readBytes,
-      writtenBytes,
-      maxMemoryBytes,
-      maxPids,
-    },
+  const result = makeCommon(...common);
+  result.exitCode = exitCode;
+  result.signal = signal;
+  result.exec = exec;
+  result.usage = {
+    cpuUs,
+    cpuUserUs,
+    cpuSystemUs,
+    readBytes,
+    writtenBytes,
+    maxMemoryBytes,
+    maxPids,
   };
+  return result;
 }
 
 function makeCellResult(
-  stdout,
-  stderr,
-  stdoutTruncated,
-  stderrTruncated,
-  fault,
-  faultSyscall,
-  blocked,
-  framesTruncated,
-  filesTruncated,
-  durationUs,
-  files,
   done,
   interrupted,
   timedOut,
   exitCode,
   signal,
+  ...common
 ) {
-  return {
-    stdout,
-    stderr,
-    stdoutTruncated,
-    stderrTruncated,
-    fault,
-    faultSyscall,
-    blocked,
-    framesTruncated,
-    filesTruncated,
-    durationUs,
-    files,
-    done,
-    interrupted,
-    timedOut,
-    exitCode,
-    signal,
-  };
+  const result = makeCommon(...common);
+  result.done = done;
+  result.interrupted = interrupted;
+  result.timedOut = timedOut;
+  result.exitCode = exitCode;
+  result.signal = signal;
+  return result;
 }
 
 module.exports = { makeCellResult, makeRunResult };

@@ -335,7 +335,7 @@ class Arguments {
   napi_value values_[24];
 };
 
-/* The fields that a run and a cell have in common. */
+/* The fields that a run and a cell have in common: the last. */
 template <typename Result>
 static void AddCommon(Napi::Env env, Result* result, Arguments* arguments) {
   arguments->Add(result->output[GBX_STDOUT].data.ToText(env));
@@ -354,7 +354,6 @@ static void AddCommon(Napi::Env env, Result* result, Arguments* arguments) {
 Napi::Value RunResultToJs(Napi::Env env, Napi::Function make,
                           RunResultCopy* result) {
   Arguments arguments(env);
-  AddCommon(env, result, &arguments);
   arguments.Add(result->exit_code);
   arguments.Add(result->signal);
   arguments.Add(result->exec.code == GBX_OK ? env.Null()
@@ -367,18 +366,19 @@ Napi::Value RunResultToJs(Napi::Env env, Napi::Function make,
   arguments.AddIf(usage.has_io, usage.written_bytes);
   arguments.AddIf(usage.max_memory_bytes != 0, usage.max_memory_bytes);
   arguments.AddIf(usage.max_pids != 0, usage.max_pids);
+  AddCommon(env, result, &arguments);
   return arguments.Call(make);
 }
 
 Napi::Value CellResultToJs(Napi::Env env, Napi::Function make,
                            CellResultCopy* result) {
   Arguments arguments(env);
-  AddCommon(env, result, &arguments);
   arguments.Add(result->has_done ? result->done.ToJson(env) : env.Null());
   arguments.Add(result->interrupted);
   arguments.Add(result->timed_out);
   arguments.AddIf(result->has_exit, result->exit_code);
   arguments.AddIf(result->has_exit, result->signal);
+  AddCommon(env, result, &arguments);
   return arguments.Call(make);
 }
 
