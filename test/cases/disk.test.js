@@ -5,10 +5,10 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const {
   eventually,
+  makeFolder,
   open,
   soak,
   test,
@@ -41,12 +41,6 @@ function empty(sandbox) {
   for (const name of fs.readdirSync(sandbox.workspace)) {
     fs.rmSync(path.join(sandbox.workspace, name), { recursive: true });
   }
-}
-
-function persistentFolder(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'kept-'));
-  t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 test('a workspace that outgrows diskMb ends the call; then calls are refused until files go', async (t) => {
@@ -159,7 +153,7 @@ print('escaped')`;
 });
 
 test('what was in a persistent workspace does not count, what it leaves does', async (t) => {
-  const workspace = persistentFolder(t);
+  const workspace = makeFolder(t);
   fs.writeFileSync(path.join(workspace, 'old'), Buffer.alloc(20 * 2 ** 20));
   const options = { workspace, diskMb: 8 };
   const first = await open(t, options);

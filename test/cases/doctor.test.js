@@ -6,7 +6,13 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { spawnSync } = require('node:child_process');
-const { glovebox, hasCgroups, isRoot, test } = require('../helpers/harness.js');
+const {
+  glovebox,
+  hasCgroups,
+  isRoot,
+  makeFolder,
+  test,
+} = require('../helpers/harness.js');
 const {
   askRefused,
   assertRefused,
@@ -113,8 +119,7 @@ test('P35: without user namespaces a call is refused with cause and remedy', () 
 /** A copy of what is installed; `build` says whether the compiled part is there. */
 function copyPackage(t, { build }) {
   const root = path.join(__dirname, '..', '..');
-  const copy = fs.mkdtempSync(path.join(os.tmpdir(), 'copy-'));
-  t.after(() => fs.rmSync(copy, { recursive: true }));
+  const copy = makeFolder(t);
   fs.chmodSync(copy, 0o755);
   for (const name of [
     'lib',

@@ -8,17 +8,14 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { glovebox, isRoot, open, test } = require('../helpers/harness.js');
+const {
+  glovebox,
+  isRoot,
+  makeFolder,
+  open,
+  test,
+} = require('../helpers/harness.js');
 const { askScript } = require('../helpers/host-script.js');
-
-/** A folder of the host that is there until test `t` ends. */
-function makeFolder(t) {
-  const folder = fs.realpathSync(
-    fs.mkdtempSync(path.join(os.tmpdir(), 'cases-files-')),
-  );
-  t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 async function paths(sandbox) {
   return (await sandbox.listFiles()).map((file) => file.path);

@@ -7,22 +7,21 @@
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const {
   descendants,
   eventually,
   glovebox,
   isRoot,
+  makeFolder,
   open,
   test,
 } = require('../helpers/harness.js');
 
 /** A folder with "in/data.csv", "out" and "settings.ini". */
 function makeFolders(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'mounts-'));
+  const folder = makeFolder(t);
   fs.chmodSync(folder, 0o755);
-  t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
   const at = (name) => path.join(folder, name);
   fs.mkdirSync(at('in'));
   fs.mkdirSync(at('out'));

@@ -10,11 +10,11 @@ const dgram = require('node:dgram');
 const fs = require('node:fs');
 const http = require('node:http');
 const https = require('node:https');
-const os = require('node:os');
 const path = require('node:path');
 const {
   glovebox,
   isRoot,
+  makeFolder,
   open,
   outside,
   packagedPython,
@@ -251,8 +251,7 @@ print(json.dumps(socket.gethostbyname('some.test')))`;
 
 /** A certificate of `localhost` by an authority of the test's own. */
 function makeCertificate(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tls-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
+  const folder = makeFolder(t);
   const file = (name) => path.join(folder, name);
   const openssl = (...args) =>
     execFileSync('openssl', args, { stdio: ['ignore', 'ignore', 'pipe'] });

@@ -7,7 +7,6 @@
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const { PassThrough } = require('node:stream');
 const { Worker } = require('node:worker_threads');
@@ -16,6 +15,7 @@ const {
   eventually,
   glovebox,
   isRoot,
+  makeFolder,
   outside,
   skip,
   temporaryWorkspaces,
@@ -31,13 +31,6 @@ function startSignal() {
     onStdout = resolve;
   });
   return { started, onStdout };
-}
-
-/** A folder that is gone after test `t`. */
-function makeFolder(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'one-shot-'));
-  t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 /** Calls `work` while TMPDIR is `folder`. */

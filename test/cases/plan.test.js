@@ -9,15 +9,15 @@ const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { glovebox, open, test, timeScale } = require('../helpers/harness.js');
+const {
+  glovebox,
+  makeFolder,
+  open,
+  test,
+  timeScale,
+} = require('../helpers/harness.js');
 
 const { Sandbox, SandboxError, runCode, withSandbox } = glovebox;
-
-function scratchFolder(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'plan-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
-  return folder;
-}
 
 async function readInBox(sandbox, file) {
   const { stdout, exitCode } = await sandbox.run(['cat', file]);
@@ -60,7 +60,7 @@ async function lookInside(sandbox) {
 }
 
 test('the mounts of plan() are those of a box, no less and no more', async (t) => {
-  const folder = scratchFolder(t);
+  const folder = makeFolder(t);
   const sandbox = await open(t, {
     memoryMb: 320,
     mounts: { [folder]: ['/data', 'rw'], '/usr/share': '/tmp/share' },
@@ -195,7 +195,7 @@ test('plan() before open() rejects, and after close() still tells', async () => 
 });
 
 test('a plan given back, as an object or a file, makes the same box', async (t) => {
-  const shown = scratchFolder(t);
+  const shown = makeFolder(t);
   fs.chmodSync(shown, 0o755);
   fs.mkdirSync(path.join(shown, 'out'));
   fs.writeFileSync(path.join(shown, 'file'), 'shown');
@@ -215,7 +215,7 @@ test('a plan given back, as an object or a file, makes the same box', async (t) 
   const sandbox = await open(t, options);
   const plan = await sandbox.plan();
   const expected = await lookInside(sandbox);
-  const file = path.join(scratchFolder(t), 'plan.json');
+  const file = path.join(makeFolder(t), 'plan.json');
   fs.writeFileSync(file, JSON.stringify(plan, null, 2));
   const { spec } = plan;
   const withoutBox = { version: 2, spec };
@@ -254,7 +254,7 @@ test('each language and a kernel run in a box from a spec', async (t) => {
 
 test('what is changed in a spec is changed in the box', async (t) => {
   const plan = await withSandbox(async (sandbox) => sandbox.plan());
-  const workspace = path.join(scratchFolder(t), 'kept');
+  const workspace = path.join(makeFolder(t), 'kept');
   const { spec } = plan;
   spec.entries.push({ kind: 'file', target: '/etc/motto', data: 'be strict' });
   spec.entries.push({ kind: 'dir', target: '/srv/empty' });
@@ -421,7 +421,7 @@ test('a spec that is wrong is refused with the place in it', async () => {
 });
 
 test('a spec file that is none is refused, whatever it is', async (t) => {
-  const folder = scratchFolder(t);
+  const folder = makeFolder(t);
   const file = path.join(folder, 'spec.json');
   const deep = '['.repeat(100000);
   const texts = [

@@ -5,14 +5,12 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
-const { test } = require('../helpers/harness.js');
+const { makeFolder, test } = require('../helpers/harness.js');
 const { askScript } = require('../helpers/host-script.js');
 
 function ringFor(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-profile-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
+  const folder = makeFolder(t);
   return path.join(folder, 'ring-of-moments');
 }
 

@@ -449,6 +449,15 @@ function skipWithoutCgroups(t) {
   else skip(t, reason);
 }
 
+/** A folder of the host that is gone when test `t` ends. */
+function makeFolder(t) {
+  const folder = fs.realpathSync(
+    fs.mkdtempSync(path.join(os.tmpdir(), 'folder-')),
+  );
+  t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
 /** Runs a program outside of any box: the twin of what a box refuses. */
 function outside(argv, options) {
   const { status, signal, stdout, stderr } = spawnSync(argv[0], argv.slice(1), {
@@ -475,6 +484,7 @@ module.exports = {
   isColdPass,
   isRoot,
   leaves,
+  makeFolder,
   mustRun,
   open,
   outside,

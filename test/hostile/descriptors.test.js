@@ -5,17 +5,17 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const {
   canary,
   isRoot,
+  makeFolder,
   open,
   outside,
   packagedPython,
   soak,
-  timeScale,
   test,
+  timeScale,
 } = require('../helpers/harness.js');
 const {
   ask,
@@ -56,8 +56,7 @@ function assertOnlyStandard(listing, title) {
  * descriptors, and gives its report.
  */
 function runWithDescriptors(t, prepare) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'hostile-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
+  const folder = makeFolder(t);
   const report = path.join(folder, 'report.json');
   const fixture = path.join(__dirname, 'fixtures', 'descriptors-of-box.js');
   const argv = [process.execPath, '--no-warnings', fixture, report];
@@ -146,8 +145,7 @@ answer = {'streams': [reopen(number) for number in (0, 1, 2)],
     assert.equal(outcome, 'EACCES', "the driver's pipe cannot be opened");
   }
   // With a file as stdin, opened for reading, it can be overwritten.
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'hostile-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
+  const folder = makeFolder(t);
   const file = path.join(folder, 'file');
   fs.writeFileSync(file, 'text');
   const stdin = fs.openSync(file, 'r');

@@ -19,6 +19,7 @@ const {
   isColdPass,
   isRoot,
   leaves,
+  makeFolder,
   open,
   outside,
   soak,
@@ -36,13 +37,6 @@ const {
 
 const needsCompiler = { skip: !hasCompiler() && 'there is no C compiler' };
 const bash = { language: 'bash' };
-
-/** A folder that is gone when test `t` ends. */
-function makeFolder(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'hostile-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
-  return folder;
-}
 
 /** `{path, filesystem, options, propagation}` of every mount of a box. */
 async function listMounts(sandbox) {

@@ -10,7 +10,13 @@ const fs = require('node:fs');
 const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
-const { isRoot, open, test, timeScale } = require('../helpers/harness.js');
+const {
+  isRoot,
+  makeFolder,
+  open,
+  test,
+  timeScale,
+} = require('../helpers/harness.js');
 const { ask, askOutside } = require('./attack.js');
 
 /** A TCP server of the host, closed with the test. */
@@ -148,8 +154,7 @@ answer = {'results': results, 'own': own}`,
 for (const network of [false, true]) {
   const title = network ? ' with network: true either' : '';
   test(`NET-04 sockets of the host in the file system are not in a box${title}`, async (t) => {
-    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'network-'));
-    t.after(() => fs.rmSync(folder, { recursive: true }));
+    const folder = makeFolder(t);
     fs.chmodSync(folder, 0o755);
     const own = path.join(folder, 'socket');
     await listen(t, { path: own });

@@ -8,7 +8,6 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const {
   descendants,
@@ -16,6 +15,7 @@ const {
   eventuallyGone,
   isRoot,
   leaves,
+  makeFolder,
   outside,
   skip,
   soak,
@@ -23,12 +23,6 @@ const {
 } = require('../helpers/harness.js');
 const { startHost } = require('../helpers/host-script.js');
 const { compileLibrary, hasCompiler } = require('./attack.js');
-
-function makeFolder(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shortage-'));
-  t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** The last lines of every test here: it ends by itself and leaves nothing. */
 async function endWithNothingLeft(host) {

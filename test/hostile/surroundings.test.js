@@ -13,6 +13,7 @@ const {
   eventually,
   eventuallyGone,
   isRoot,
+  makeFolder,
   outside,
   skip,
   soak,
@@ -28,12 +29,6 @@ const {
 } = require('./attack.js');
 
 const needsCompiler = { skip: !hasCompiler() && 'there is no C compiler' };
-
-function makeFolder(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'surroundings-'));
-  t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /**
  * What a session has to do right anywhere: output of each kind, exit codes,

@@ -7,9 +7,15 @@
 const assert = require('node:assert/strict');
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
-const { isRoot, open, outside, soak, test } = require('../helpers/harness.js');
+const {
+  isRoot,
+  makeFolder,
+  open,
+  outside,
+  soak,
+  test,
+} = require('../helpers/harness.js');
 const {
   ask,
   askOutside,
@@ -533,8 +539,7 @@ answer = {
 test('SYS-16 groups of the host process open no file to a box', {
   skip: !isRoot && 'only root can drop its groups (docs/threat-model.md)',
 }, async (t) => {
-  const workspace = fs.mkdtempSync(path.join(os.tmpdir(), 'hostile-'));
-  t.after(() => fs.rmSync(workspace, { recursive: true }));
+  const workspace = makeFolder(t);
   fs.chmodSync(workspace, 0o755);
   const modes = { 'group.txt': 0o640, 'everybody.txt': 0o644 };
   for (const [name, mode] of Object.entries(modes)) {
@@ -690,8 +695,7 @@ answer = {
   assert.deepEqual(answer.personality, Array(3).fill('EPERM'));
   assert.equal(answer.query, 0);
 
-  const cwd = fs.mkdtempSync(path.join(os.tmpdir(), 'hostile-'));
-  t.after(() => fs.rmSync(cwd, { recursive: true }));
+  const cwd = makeFolder(t);
   const twin = askOutside(
     `${code}
 answer = [call('fcntl', file, F_SETLEASE, F_RDLCK),

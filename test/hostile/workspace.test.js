@@ -8,7 +8,6 @@ const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const { pipeline } = require('node:stream/promises');
 const {
@@ -16,6 +15,7 @@ const {
   eventually,
   glovebox,
   isRoot,
+  makeFolder,
   open,
   outside,
   packagedPython,
@@ -56,12 +56,6 @@ async function assertAllRefused(sandbox, name, codes) {
       `${call}(${JSON.stringify(name).slice(0, 40)})`,
     );
   }
-}
-
-function makeFolder(t) {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'ws-'));
-  t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 test('WS-01 no call takes a path that is absolute, climbs, or names no file', async (t) => {
