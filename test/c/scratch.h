@@ -50,6 +50,15 @@ static UNUSED void scratch_close(void) {
   MUST(close(scratch_fd) == 0);
 }
 
+/* Good until the eighth call after this one. */
+static UNUSED const char* in_scratch(const char* name) {
+  static char paths[8][PATH_MAX];
+  static int next;
+  char* path = paths[next++ % 8];
+  (void)snprintf(path, PATH_MAX, "%s/%s", scratch_path, name);
+  return path;
+}
+
 static UNUSED int make_dir(int fd, const char* path) {
   MUST(mkdirat(fd, path, 0755) == 0);
   int dir_fd = openat(fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
