@@ -72,6 +72,8 @@ const warmOnly = [
   'test/cases/pty.test.js',
   'test/cases/spawn.test.js',
   'test/cases/warm.test.js',
+  'test/hostile/kernel-replies.test.js',
+  'test/hostile/kernel-sabotage.test.js',
   'test/hostile/kernel.test.js',
   'test/hostile/leftovers.test.js',
   'test/hostile/refused-hosts.test.js',
