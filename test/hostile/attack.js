@@ -297,6 +297,27 @@ function askAndHold(sandbox, code, options) {
   };
 }
 
+/** `{path, device, filesystem, options, propagation}` of every mount of a box. */
+async function listMounts(sandbox) {
+  const result = await sandbox.run(['cat', '/proc/self/mountinfo']);
+  assertFinished(result);
+  return result.stdout
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const [before, after] = line.split(' - ');
+      const [, , device, , mountPoint, options, ...propagation] =
+        before.split(' ');
+      return {
+        path: mountPoint,
+        device,
+        filesystem: after.split(' ')[0],
+        options: options.split(','),
+        propagation,
+      };
+    });
+}
+
 module.exports = {
   ask,
   askAndHold,
@@ -307,6 +328,7 @@ module.exports = {
   compileLibrary,
   hasCompiler,
   isX64,
+  listMounts,
   numbers,
   place,
   placeCaller,
