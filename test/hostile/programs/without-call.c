@@ -9,10 +9,9 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <unistd.h>
+
+#include "run-under.h"
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
@@ -25,12 +24,5 @@ int main(int argc, char** argv) {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   struct sock_fprog program = {sizeof code / sizeof *code, code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0) {
-    perror("seccomp");
-    return 2;
-  }
-  (void)execvp(argv[3], argv + 3);
-  perror(argv[3]);
-  return 2;
+  return run_under(&program, argv + 3);
 }
