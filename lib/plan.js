@@ -22,7 +22,10 @@ const formatVersion = 2;
 const largestFile = 2 ** 20;
 const bytesPerMib = 2 ** 20;
 const bytesPerInstruction = 8; // of a struct sock_filter
-const readyPids = 256; // what ready boxes are made for, in launcher.c
+// Of the launcher: what boxes that wait are made for (spares.c), and what only a
+// new cgroup is good for (leaves.h).
+const readyPids = 256;
+const smallMemoryMb = 8;
 
 // ---- Telling --------------------------------------------------------------------
 
@@ -148,8 +151,8 @@ function describeFilter({ verdicts, program }) {
   return filter;
 }
 
-// As launcher.c and canComeLate() decide it, for calls without options of their
-// own.
+// As the launcher's spares.c and canComeLate() decide it, for calls without options
+// of their own.
 function describeStart(session) {
   const box = describeBoxStart(session);
   return {
@@ -164,14 +167,19 @@ const onDemand = (why) => ({ from: 'on demand', why });
 const cold = (why) => ({ from: 'cold', why });
 
 function describeBoxStart({ settings, cgroups }) {
-  const tooMany = settings.pids === null || settings.pids > readyPids;
+  const { memoryMb, pids } = settings;
+  const isSmall = memoryMb !== null && memoryMb < smallMemoryMb;
+  const isLarge = pids === null || pids > readyPids;
   if (!settings.warm) return onDemand('warm is false');
   if (settings.trace)
     return onDemand('a box that is traced is made for its call');
   if (cgroups && !settings.enforceLimits) {
     return onDemand('enforceLimits is false, and boxes that wait have cgroups');
   }
-  if (!cgroups && tooMany) {
+  if (cgroups && isSmall) {
+    return onDemand(`a box below ${smallMemoryMb} MiB gets a new cgroup`);
+  }
+  if (!cgroups && isLarge) {
     return onDemand(`boxes that wait are made for ${readyPids} processes`);
   }
   return { from: 'ready', why: 'boxes of this root wait for calls' };

@@ -6,10 +6,14 @@
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
+const { once } = require('node:events');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const {
+  busyDescendants,
+  descendants,
+  eventually,
   glovebox,
   makeFolder,
   open,
@@ -174,6 +178,52 @@ print(errno.errorcode[ctypes.get_errno()] if result < 0 else 'ok', end='')`);
   assert.ok(filter.arguments.includes('clone'));
   assert.match(filter.sha256, /^[0-9a-f]{64}$/);
   assert.ok(filter.instructions > 100);
+});
+
+/** Whether the box of a call was there before it: "ready", or "on demand". */
+async function whereFrom(sandbox) {
+  const before = descendants().map(({ pid }) => pid);
+  const child = sandbox.spawn(['sleep', '1000']);
+  await once(child, 'spawn');
+  const sleeper = () => busyDescendants().find(({ name }) => name === 'sleep');
+  await eventually(sleeper, 'the program does not run');
+  const { pid } = sleeper();
+  child.kill('SIGKILL');
+  await child.wait();
+  return before.includes(pid) ? 'ready' : 'on demand';
+}
+
+test('where plan() says that boxes come from is where the launcher takes them from', async (t) => {
+  const usual = await open(t);
+  const awaitReady = (sandbox, what) =>
+    eventually(
+      async () => (await whereFrom(sandbox)) === 'ready',
+      `no box is ready: ${what}`,
+      15000,
+    );
+  const seen = new Set();
+  for (const options of [
+    {},
+    { pids: 256 },
+    { pids: 257 },
+    { pids: null },
+    { memoryMb: 7 },
+    { memoryMb: 8 },
+    { memoryMb: null },
+    { enforceLimits: false },
+    { trace: 'blocked' },
+    { warm: false },
+  ]) {
+    const sandbox = await open(t, options);
+    const { from, why } = (await sandbox.plan()).box.start.box;
+    seen.add(from);
+    const what = `${JSON.stringify(options)}: ${why}`;
+    // It has the same root, so that boxes wait which the other might get.
+    await awaitReady(usual, 'the usual one');
+    if (from === 'ready') await awaitReady(sandbox, what);
+    else assert.equal(await whereFrom(sandbox), from, what);
+  }
+  assert.deepEqual([...seen].sort(), ['on demand', 'ready']);
 });
 
 test('plan() is plain data, and the same each time', async (t) => {
