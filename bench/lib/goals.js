@@ -111,7 +111,6 @@ module.exports = {
   judgeAtMost,
   judgeSpeed,
   memoryGoals,
-  modes,
   speedGoals,
   streamGoal,
   works,

@@ -66,4 +66,4 @@ function writePlots(folder, report) {
   }
 }
 
-module.exports = { drawPlots, writePlots };
+module.exports = { writePlots };

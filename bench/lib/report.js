@@ -112,4 +112,4 @@ function writeReport(root, report) {
   });
 }
 
-module.exports = { describeRun, formatReport, listGoals, writeReport };
+module.exports = { formatReport, listGoals, writeReport };

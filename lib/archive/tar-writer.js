@@ -98,4 +98,4 @@ function tarHeader({ type, path, target, mode, size, mtimeNs }) {
 /** The end of an archive. */
 const tarEnd = Buffer.alloc(2 * blockBytes);
 
-module.exports = { blockBytes, padding, tarEnd, tarHeader };
+module.exports = { padding, tarEnd, tarHeader };

@@ -600,6 +600,15 @@ static void close_extra(struct extra_fds* fds) {
   fd_close(&fds->fourth);
 }
 
+/* Those that no descriptor goes with. */
+static uint32_t flags_of(const struct gbx_run* run) {
+  return (run->input.is_terminal ? GBX_RUN_PTY : 0u) |
+         (run->stream || run->kernel ? GBX_RUN_HANDLE : 0u) |
+         (run->session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP) |
+         (run->trace != NULL ? GBX_RUN_TRACE : 0u) |
+         (run->cold ? GBX_RUN_COLD : 0u);
+}
+
 static int send_run(struct gbx_run* run, struct gbx_err* err) {
   struct gbx_session* session = run->session;
   cleanup_fd int blob_fd =
@@ -625,14 +634,9 @@ static int send_run(struct gbx_run* run, struct gbx_err* err) {
   struct gbx_msg_run message = {
       .root = session->root->id,
       .workspace = session->id,
-      .flags = (extra.third >= 0 ? GBX_RUN_FD3 : 0u) |
+      .flags = flags_of(run) | (extra.third >= 0 ? GBX_RUN_FD3 : 0u) |
                (extra.fourth >= 0 ? GBX_RUN_FD4 : 0u) |
-               (stdin_fd >= 0 ? GBX_RUN_STDIN : 0u) |
-               (is_terminal ? GBX_RUN_PTY : 0u) |
-               (run->stream || run->kernel ? GBX_RUN_HANDLE : 0u) |
-               (session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP) |
-               (run->trace != NULL ? GBX_RUN_TRACE : 0u) |
-               (run->cold ? GBX_RUN_COLD : 0u),
+               (stdin_fd >= 0 ? GBX_RUN_STDIN : 0u),
       .runtime = run->runtime,
       .columns = run->pty_columns,
       .rows = run->pty_rows,

@@ -51,8 +51,6 @@ struct gbx_output gbx__capture_view(const struct gbx__capture* capture);
 
 int gbx__run_open_input(struct gbx_run* run, int* ret_read_fd,
                         struct gbx_err* err);
-/* Writes what the pipe takes and tells the caller. */
-void gbx__run_flush_input(struct gbx_run* run);
 /* Takes the chunk. */
 void gbx__run_write(struct gbx_run* run, struct gbx__chunk* chunk, bool ends);
 void gbx__run_resize(struct gbx_run* run, uint16_t columns, uint16_t rows);

@@ -75,6 +75,33 @@ static bool are_valid(const struct gbx_run_options* options,
       (options->pty_columns != 0 && (!options->stream || !options->input)));
 }
 
+/* What a run has on the heap. Returns 0 or -ENOMEM; gbx__run_free() knows what
+ * is there by then. */
+static int make_parts(struct gbx_run* run,
+                      const struct gbx_run_options* options) {
+  if (options->first_input.data != NULL || options->input_ends) {
+    struct gbx__chunk* chunk =
+        gbx__chunk_new(options->first_input.data, options->first_input.size);
+    if (chunk == NULL) return -ENOMEM;
+    gbx__input_add(&run->input, chunk, options->input_ends);
+  }
+  struct run_task* abort_task = calloc(1, sizeof *abort_task);
+  if (abort_task == NULL) return -ENOMEM;
+  abort_task->task.perform = perform_abort;
+  abort_task->run_id = run->id;
+  run->abort_task = &abort_task->task;
+  if (options->trace) {
+    run->trace = calloc(1, sizeof *run->trace);
+    if (run->trace == NULL) return -ENOMEM;
+  }
+  const char* cwd = options->cwd == NULL ? "/workspace" : options->cwd;
+  int result =
+      gbx__exec_blob_make(cwd, options->argv, options->env, &run->blob);
+  if (result == 0) result = gbx__bytes_copy(options->script, &run->script);
+  if (result == 0) result = gbx__bytes_copy(options->cell, &run->cell);
+  return result;
+}
+
 int gbx__run_new(struct gbx_engine* engine,
                  const struct gbx_run_options* options,
                  const struct gbx_run_events* events, void* data,
@@ -112,26 +139,7 @@ int gbx__run_new(struct gbx_engine* engine,
     run->output[i].is_stream = options->stream;
     run->output[i].limit = (size_t)options->max_output_bytes;
   }
-  struct gbx__chunk* chunk = NULL;
-  if (options->first_input.data != NULL || options->input_ends)
-    chunk =
-        gbx__chunk_new(options->first_input.data, options->first_input.size);
-  bool has_chunk = chunk != NULL;
-  if (has_chunk) gbx__input_add(&run->input, chunk, options->input_ends);
-  struct run_task* abort_task = calloc(1, sizeof *abort_task);
-  if (abort_task != NULL) {
-    abort_task->task.perform = perform_abort;
-    abort_task->run_id = run->id;
-    run->abort_task = &abort_task->task;
-  }
-  if (options->trace) run->trace = calloc(1, sizeof *run->trace);
-  if (abort_task == NULL || (options->trace && run->trace == NULL) ||
-      (!has_chunk &&
-       (options->first_input.data != NULL || options->input_ends)) ||
-      gbx__exec_blob_make(options->cwd == NULL ? "/workspace" : options->cwd,
-                          options->argv, options->env, &run->blob) < 0 ||
-      gbx__bytes_copy(options->script, &run->script) < 0 ||
-      gbx__bytes_copy(options->cell, &run->cell) < 0) {
+  if (make_parts(run, options) < 0) {
     gbx__run_free(run);
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "run");
   }

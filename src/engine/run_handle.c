@@ -19,13 +19,16 @@
 
 /* ---- stdin --------------------------------------------------------------- */
 
+static void flush_input(struct gbx_run* run);
+
 static void on_writable(uv_poll_t* poll, int status, int events) {
   (void)status; /* the next write says what is wrong */
   (void)events;
-  gbx__run_flush_input(poll->data);
+  flush_input(poll->data);
 }
 
-void gbx__run_flush_input(struct gbx_run* run) {
+/* Writes what the pipe takes and tells the caller. */
+static void flush_input(struct gbx_run* run) {
   int written = 0;
   enum gbx__input_state state = gbx__input_flush(&run->input, &written);
   if (run->input.poll != NULL) {
@@ -53,7 +56,7 @@ int gbx__run_open_input(struct gbx_run* run, int* ret_read_fd,
   run->input.poll = gbx__poll_new(run->engine, run->input.fd, run);
   if (run->input.poll == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "input");
-  gbx__run_flush_input(run); /* what fits is there when the payload starts */
+  flush_input(run); /* what fits is there when the payload starts */
   return 0;
 }
 
@@ -66,7 +69,7 @@ void gbx__run_write(struct gbx_run* run, struct gbx__chunk* chunk, bool ends) {
     return;
   }
   gbx__input_add(&run->input, chunk, ends);
-  if (had_pipe) gbx__run_flush_input(run);
+  if (had_pipe) flush_input(run);
 }
 
 /* ---- Output ---------------------------------------------------------------
@@ -162,7 +165,7 @@ static int take_terminal(struct gbx_run* run, int master_fd,
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "uv_poll_init", "terminal");
   gbx__run_resize(run, run->pty_columns, run->pty_rows); /* asked meanwhile */
   gbx__run_poll_output(run, true);
-  gbx__run_flush_input(run);
+  flush_input(run);
   return 0;
 }
 

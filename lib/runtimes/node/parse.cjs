@@ -110,7 +110,6 @@ function parse(source, compile) {
 
 module.exports = {
   findSyntaxError,
-  insideAsyncFunction,
   parse,
   parsesAsModule,
   withoutTypes,
