@@ -133,37 +133,34 @@ static BlockedCopy CopyBlocked(const struct gbx_blocked& blocked) {
   return copy;
 }
 
+/* What a run and a cell have in common. */
+template <typename ResultCopy, typename Result>
+static bool CopyCommon(const Result* result, ResultCopy* copy) {
+  copy->exit_code = result->exit_code;
+  copy->signal = result->signal;
+  copy->fault = result->fault;
+  copy->fault_syscall = result->fault_syscall;
+  copy->frames_truncated = result->frames_truncated;
+  copy->files_truncated = result->files_truncated;
+  copy->duration_us = result->duration_us;
+  copy->blocked = CopyBlocked(result->blocked);
+  CopyFiles(result->files, result->file_count, &copy->files);
+  return CopyOutput(result->output, copy->output);
+}
+
 bool RunResultCopy::Copy(const struct gbx_run_result* result) {
-  exit_code = result->exit_code;
-  signal = result->signal;
-  fault = result->fault;
-  fault_syscall = result->fault_syscall;
   exec = result->exec;
-  frames_truncated = result->frames_truncated;
-  files_truncated = result->files_truncated;
-  duration_us = result->duration_us;
   usage = result->usage;
-  blocked = CopyBlocked(result->blocked);
-  CopyFiles(result->files, result->file_count, &files);
-  return CopyOutput(result->output, output);
+  return CopyCommon(result, this);
 }
 
 bool CellResultCopy::Copy(const struct gbx_cell_result* result) {
   interrupted = result->interrupted;
   timed_out = result->timed_out;
   has_exit = result->has_exit;
-  exit_code = result->exit_code;
-  signal = result->signal;
-  fault = result->fault;
-  fault_syscall = result->fault_syscall;
-  frames_truncated = result->frames_truncated;
-  files_truncated = result->files_truncated;
-  duration_us = result->duration_us;
-  blocked = CopyBlocked(result->blocked);
   has_done = result->done.data != nullptr;
-  CopyFiles(result->files, result->file_count, &files);
   return Bytes::Copy(result->done.data, result->done.size, &done) &&
-         CopyOutput(result->output, output);
+         CopyCommon(result, this);
 }
 
 /* ---- To JavaScript ------------------------------------------------------- */
