@@ -70,25 +70,22 @@ bool FileWrap::IsReady(SpecReader* reader, struct gbx_err* err) {
 }
 
 Napi::Value FileWrap::Open(Addon* addon, const Napi::CallbackInfo& info,
-                           struct gbx_session* session) {
+                           struct gbx_session* const* session) {
   SpecReader reader(info.Env(), "openFile");
   auto use = static_cast<enum gbx_file_use>(reader.Number(info[0], "use"));
   const char* path = reader.Path(info[1], "path");
 
-  Napi::Value promise;
-  auto* request = BeginRequest<OpenFileRequest>(addon, info, &promise);
-  if (request == nullptr) return promise;
-  struct gbx_err err = {};
-  if (reader.Finish(&err) < 0) {
-    request->Refuse(info.Env(), err);
-  } else if (session == nullptr) {
-    (void)gbx_fail(&err, GBX_E_CLOSED, 0, "openFile", "the session is closed");
-    request->Refuse(info.Env(), err);
-  } else if (gbx_session_open_file(session, use, path, OpenFileRequest::OnOpen,
-                                   request, &err) < 0) {
-    request->Refuse(info.Env(), err);
-  }
-  return promise;
+  return StartRequest<OpenFileRequest>(
+      addon, info, [&](OpenFileRequest* request, struct gbx_err* err) {
+        if (reader.Finish(err) < 0) return false;
+        if (*session != nullptr)
+          return gbx_session_open_file(*session, use, path,
+                                       OpenFileRequest::OnOpen, request,
+                                       err) == 0;
+        (void)gbx_fail(err, GBX_E_CLOSED, 0, reader.op(),
+                       "the session is closed");
+        return false;
+      });
 }
 
 Napi::Value FileWrap::Read(const Napi::CallbackInfo& info) {
@@ -96,16 +93,12 @@ Napi::Value FileWrap::Read(const Napi::CallbackInfo& info) {
   uint64_t offset = reader.Number(info[0], "offset");
   uint64_t max = reader.Number(info[1], "max");
 
-  Napi::Value promise;
-  auto* request = BeginRequest<ReadRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise;
-  struct gbx_err err = {};
-  if (!IsReady(&reader, &err) ||
-      gbx_file_read(file_, offset, static_cast<size_t>(max),
-                    ReadRequest::OnRead, request, &err) < 0) {
-    request->Refuse(info.Env(), err);
-  }
-  return promise;
+  return StartRequest<ReadRequest>(
+      addon(), info, [&](ReadRequest* request, struct gbx_err* err) {
+        return IsReady(&reader, err) &&
+               gbx_file_read(file_, offset, static_cast<size_t>(max),
+                             ReadRequest::OnRead, request, err) == 0;
+      });
 }
 
 Napi::Value FileWrap::Write(const Napi::CallbackInfo& info) {
@@ -113,33 +106,25 @@ Napi::Value FileWrap::Write(const Napi::CallbackInfo& info) {
   struct gbx_bytes data = {};
   reader.Data(info[0], "data", &data.data, &data.size);
 
-  Napi::Value promise;
-  auto* request = BeginRequest<DoneRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise;
-  struct gbx_err err = {};
-  if (!IsReady(&reader, &err) ||
-      gbx_file_write(file_, data.data, data.size, DoneRequest::OnDone, request,
-                     &err) < 0) {
-    request->Refuse(info.Env(), err);
-  }
-  return promise;
+  return StartRequest<DoneRequest>(
+      addon(), info, [&](DoneRequest* request, struct gbx_err* err) {
+        return IsReady(&reader, err) &&
+               gbx_file_write(file_, data.data, data.size, DoneRequest::OnDone,
+                              request, err) == 0;
+      });
 }
 
 Napi::Value FileWrap::Close(const Napi::CallbackInfo& info) {
   SpecReader reader(info.Env(), "close");
   bool keep = reader.Bool(info[0], "keep");
 
-  Napi::Value promise;
-  auto* request = BeginRequest<DoneRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise; /* it ends with the engine */
-  struct gbx_err err = {};
-  if (!IsReady(&reader, &err)) {
-    request->Refuse(info.Env(), err);
-  } else {
-    gbx_file_close(std::exchange(file_, nullptr), keep, DoneRequest::OnDone,
-                   request);
-  }
-  return promise;
+  return StartRequest<DoneRequest>(
+      addon(), info, [&](DoneRequest* request, struct gbx_err* err) {
+        if (!IsReady(&reader, err)) return false;
+        gbx_file_close(std::exchange(file_, nullptr), keep, DoneRequest::OnDone,
+                       request);
+        return true;
+      });
 }
 
 }  // namespace gbx

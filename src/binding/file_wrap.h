@@ -26,9 +26,9 @@ class FileWrap : public Wrap<FileWrap> {
   explicit FileWrap(const Napi::CallbackInfo& info);
   ~FileWrap();
 
-  /* session.openFile(use, path): the promise of a File. */
+  /* session.openFile(use, path): the promise of a File. NULL: it is closed. */
   static Napi::Value Open(Addon* addon, const Napi::CallbackInfo& info,
-                          struct gbx_session* session);
+                          struct gbx_session* const* session);
 
  private:
   Napi::Value Read(const Napi::CallbackInfo& info);

@@ -63,22 +63,28 @@ class Request : public Pending {
   struct gbx_err err_ = {};
 };
 
-/* JavaScript thread: a request for `info.This()`, to be given to the engine as
- * callback data. Addon owns it. NULL: no promise can be made, as the worker is
- * ending; node-addon-api's Deferred would then hold what it found in memory. */
-template <typename T>
-T* BeginRequest(Addon* addon, const Napi::CallbackInfo& info,
-                Napi::Value* ret_promise) {
+/* JavaScript thread: gives the promise of a request for `info.This()`. `start`
+ * hands it to the engine as callback data, and returns whether that took it; if
+ * not, it was refused with `err`. Addon owns it. An empty value: no promise can
+ * be made, as the worker is ending; node-addon-api's Deferred would then hold
+ * what it found in memory.
+ *
+ * What can change is for `start` to look at, since the making of a promise can
+ * run JavaScript (async_hooks), which might close what was checked before. */
+template <typename T, typename Start>
+Napi::Value StartRequest(Addon* addon, const Napi::CallbackInfo& info,
+                         Start start) {
   napi_deferred deferred = nullptr;
   napi_value promise = nullptr;
   if (napi_create_promise(info.Env(), &deferred, &promise) != napi_ok) {
-    return nullptr;
+    return Napi::Value();
   }
-  *ret_promise = Napi::Value(info.Env(), promise);
   T* request = new T(addon, info.This().As<Napi::Object>(), deferred);
   addon->Adopt(std::shared_ptr<Pending>(request));
   addon->queue()->Retain();
-  return request;
+  struct gbx_err err = {};
+  if (!start(request, &err)) request->Refuse(info.Env(), err);
+  return Napi::Value(info.Env(), promise);
 }
 
 class DoneRequest : public Request {

@@ -79,24 +79,17 @@ static void ReadSession(SpecReader* reader, Napi::Value value,
     wrap->Fill(&spec->options);
 }
 
-/* Here and below the promise comes first and the checks after it, because
- * making it can run JavaScript (async_hooks), which might close what is
- * checked. */
 Napi::Value EngineWrap::OpenSession(const Napi::CallbackInfo& info) {
   SpecReader reader(info.Env(), "openSession");
   SessionSpec spec;
   ReadSession(&reader, info[0], &spec);
 
-  Napi::Value promise;
-  auto* request = BeginRequest<OpenRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise;
-  struct gbx_err err = {};
-  if (reader.Finish(&err) < 0 ||
-      gbx_session_open(addon()->engine(), &spec.options, OpenRequest::OnOpen,
-                       request, &err) < 0) {
-    request->Refuse(info.Env(), err);
-  }
-  return promise;
+  return StartRequest<OpenRequest>(
+      addon(), info, [&](OpenRequest* request, struct gbx_err* err) {
+        return reader.Finish(err) == 0 &&
+               gbx_session_open(addon()->engine(), &spec.options,
+                                OpenRequest::OnOpen, request, err) == 0;
+      });
 }
 
 /* Its arguments: the spec of a session, then what a session's run() takes; a
@@ -223,16 +216,12 @@ Napi::Value SessionWrap::WriteFile(const Napi::CallbackInfo& info) {
   struct gbx_bytes data = {};
   reader.Data(info[1], "data", &data.data, &data.size);
 
-  Napi::Value promise;
-  auto* request = BeginRequest<DoneRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise;
-  struct gbx_err err = {};
-  if (!IsReady(&reader, &err) ||
-      gbx_session_write_file(session_, path, data.data, data.size,
-                             DoneRequest::OnDone, request, &err) < 0) {
-    request->Refuse(info.Env(), err);
-  }
-  return promise;
+  return StartRequest<DoneRequest>(
+      addon(), info, [&](DoneRequest* request, struct gbx_err* err) {
+        return IsReady(&reader, err) &&
+               gbx_session_write_file(session_, path, data.data, data.size,
+                                      DoneRequest::OnDone, request, err) == 0;
+      });
 }
 
 Napi::Value SessionWrap::ReadFile(const Napi::CallbackInfo& info) {
@@ -240,16 +229,12 @@ Napi::Value SessionWrap::ReadFile(const Napi::CallbackInfo& info) {
   const char* path = reader.Path(info[0], "path");
   uint64_t max_bytes = reader.Number(info[1], "maxBytes");
 
-  Napi::Value promise;
-  auto* request = BeginRequest<ReadRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise;
-  struct gbx_err err = {};
-  if (!IsReady(&reader, &err) ||
-      gbx_session_read_file(session_, path, max_bytes, ReadRequest::OnRead,
-                            request, &err) < 0) {
-    request->Refuse(info.Env(), err);
-  }
-  return promise;
+  return StartRequest<ReadRequest>(
+      addon(), info, [&](ReadRequest* request, struct gbx_err* err) {
+        return IsReady(&reader, err) &&
+               gbx_session_read_file(session_, path, max_bytes,
+                                     ReadRequest::OnRead, request, err) == 0;
+      });
 }
 
 Napi::Value SessionWrap::ListFiles(const Napi::CallbackInfo& info) {
@@ -257,32 +242,24 @@ Napi::Value SessionWrap::ListFiles(const Napi::CallbackInfo& info) {
   const char* path = reader.Path(info[0], "path");
   auto flags = static_cast<unsigned>(reader.Number(info[1], "flags"));
 
-  Napi::Value promise;
-  auto* request = BeginRequest<ListRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise;
-  struct gbx_err err = {};
-  if (!IsReady(&reader, &err) ||
-      gbx_session_list_files(session_, path, flags, ListRequest::OnList,
-                             request, &err) < 0) {
-    request->Refuse(info.Env(), err);
-  }
-  return promise;
+  return StartRequest<ListRequest>(
+      addon(), info, [&](ListRequest* request, struct gbx_err* err) {
+        return IsReady(&reader, err) &&
+               gbx_session_list_files(session_, path, flags,
+                                      ListRequest::OnList, request, err) == 0;
+      });
 }
 
 Napi::Value SessionWrap::Stat(const Napi::CallbackInfo& info) {
   SpecReader reader(info.Env(), "stat");
   const char* path = reader.Path(info[0], "path");
 
-  Napi::Value promise;
-  auto* request = BeginRequest<ListRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise;
-  struct gbx_err err = {};
-  if (!IsReady(&reader, &err) ||
-      gbx_session_stat(session_, path, ListRequest::OnList, request, &err) <
-          0) {
-    request->Refuse(info.Env(), err);
-  }
-  return promise;
+  return StartRequest<ListRequest>(
+      addon(), info, [&](ListRequest* request, struct gbx_err* err) {
+        return IsReady(&reader, err) &&
+               gbx_session_stat(session_, path, ListRequest::OnList, request,
+                                err) == 0;
+      });
 }
 
 Napi::Value SessionWrap::ChangePath(const Napi::CallbackInfo& info) {
@@ -292,20 +269,16 @@ Napi::Value SessionWrap::ChangePath(const Napi::CallbackInfo& info) {
   const char* path = reader.Path(info[1], "path");
   const char* to = reader.Path(info[2], "to");
 
-  Napi::Value promise;
-  auto* request = BeginRequest<DoneRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise;
-  struct gbx_err err = {};
-  if (!IsReady(&reader, &err) ||
-      gbx_session_change_path(session_, change, path, to, DoneRequest::OnDone,
-                              request, &err) < 0) {
-    request->Refuse(info.Env(), err);
-  }
-  return promise;
+  return StartRequest<DoneRequest>(
+      addon(), info, [&](DoneRequest* request, struct gbx_err* err) {
+        return IsReady(&reader, err) &&
+               gbx_session_change_path(session_, change, path, to,
+                                       DoneRequest::OnDone, request, err) == 0;
+      });
 }
 
 Napi::Value SessionWrap::OpenFile(const Napi::CallbackInfo& info) {
-  return FileWrap::Open(addon(), info, session_);
+  return FileWrap::Open(addon(), info, &session_);
 }
 
 /* The engine takes one close a session, so a second call gets the promise of
@@ -314,11 +287,14 @@ Napi::Value SessionWrap::Close(const Napi::CallbackInfo& info) {
   if (session_ == nullptr) return closing_.Value();
   struct gbx_session* session = std::exchange(session_, nullptr);
   given_up_ = gbx_session_given_up(session);
-  Napi::Value promise;
-  auto* request = BeginRequest<DoneRequest>(addon(), info, &promise);
-  if (request == nullptr) return promise; /* it ends with the engine */
-  closing_ = Napi::Persistent(promise.As<Napi::Object>());
-  gbx_session_close(session, DoneRequest::OnDone, request);
+  Napi::Value promise = StartRequest<DoneRequest>(
+      addon(), info, [&](DoneRequest* request, struct gbx_err* /* err */) {
+        gbx_session_close(session, DoneRequest::OnDone, request);
+        return true;
+      });
+  /* Without one it ends with the engine. */
+  if (!promise.IsEmpty())
+    closing_ = Napi::Persistent(promise.As<Napi::Object>());
   return promise;
 }
 

@@ -5,6 +5,7 @@
 // are, whose they are, and how long they stay.
 
 const assert = require('node:assert/strict');
+const { createHook } = require('node:async_hooks');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
@@ -15,6 +16,7 @@ const {
   open,
   test,
 } = require('../helpers/harness.js');
+const { getEngine } = require('../../lib/native.js');
 const { askScript } = require('../helpers/host-script.js');
 
 async function paths(sandbox) {
@@ -302,4 +304,46 @@ test('without trackFiles no change is listed', async (t) => {
   const result = await sandbox.run(['touch', 'f']);
   assert.deepEqual(result.files, []);
   assert.deepEqual(await paths(sandbox), ['f']);
+});
+
+test('a session that is closed while a promise is made takes no call of it', async () => {
+  const engine = getEngine();
+  const openSession = engine.openSession.bind(engine);
+  let session;
+  Object.defineProperty(engine, 'openSession', {
+    configurable: true,
+    value: async (...args) => {
+      session = await openSession(...args);
+      return session;
+    },
+  });
+  const file = Buffer.from('file');
+  const toRead = 1;
+  const calls = [
+    () => session.openFile(toRead, file),
+    () => session.readFile(file, 10),
+    () => session.stat(file),
+  ];
+  try {
+    for (const call of calls) {
+      const sandbox = await new glovebox.Sandbox().open();
+      let closing;
+      const hook = createHook({
+        init: (_id, type) => {
+          if (type === 'PROMISE' && !closing) {
+            closing = true;
+            closing = session.close();
+          }
+        },
+      });
+      hook.enable();
+      const answer = call();
+      hook.disable();
+      await assert.rejects(answer, { code: 'CLOSED' }, String(call));
+      await closing;
+      await sandbox.close();
+    }
+  } finally {
+    delete engine.openSession;
+  }
 });
