@@ -9,6 +9,7 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
+const { PassThrough } = require('node:stream');
 const {
   descendants,
   eventually,
@@ -137,7 +138,7 @@ libc.shmdt(ctypes.c_void_p(at))`,
 def hold():
     time.sleep(0.1)
     b = b'x' * (MIB * 2**20)
-    time.sleep(1)
+    time.sleep(HOLD_S)
     print('done', flush=True)
     os._exit(0)
 threading.Thread(target=hold).start()
@@ -147,12 +148,15 @@ libc.pthread_exit(None)`,
 for (const [name, code] of Object.entries(hiddenMemory)) {
   test(`memory ${name} counts`, async (t) => {
     const sandbox = await open(t, { memoryMb: 128 });
-    const holdMib = (mib) =>
+    const holdMib = (mib, holdS) =>
       sandbox.runCode(
-        `${code.replaceAll('MIB', mib)}
-import time; time.sleep(1); print('done')`,
+        `${code.replaceAll('MIB', mib).replaceAll('HOLD_S', holdS)}
+import time; time.sleep(${holdS}); print('done')`,
       );
-    const [below, above] = await Promise.all([holdMib(40), holdMib(160)]);
+    const [below, above] = await Promise.all([
+      holdMib(40, 1),
+      holdMib(160, 20),
+    ]);
     assert.equal(below.fault, null);
     assert.equal(below.stdout, 'done\n', below.stderr);
     assert.equal(above.fault?.type, 'oom', above.stdout + above.stderr);
@@ -364,6 +368,8 @@ print('done')`);
   assert.equal(result.stdout, 'done\n');
 });
 
+const isPython = ({ name }) => /^python/.test(name);
+
 test('enforceLimits: false makes no cgroup for the box and still counts processes', async (t) => {
   const options = { enforceLimits: false, memoryMb: 64, pids: 20, cpus: 0.5 };
   const sandbox = await open(t, options);
@@ -371,19 +377,24 @@ test('enforceLimits: false makes no cgroup for the box and still counts processe
     { ...sandbox.limits },
     { memoryMb: 'none', pids: 'kernel', cpus: 'none', ...disk },
   );
-  // The host's view of the box's python, while it runs.
+  // The host's view of the box's python, while it runs, and of one that may be
+  // on its way to become a zygote.
   const cgroupsOf = async (box) => {
-    let seen;
+    let seen = '';
     const code = `b = bytearray(200 * 2**20)
 for i in range(0, len(b), 4096): b[i] = 1
 print('here', flush=True)
-import sys; sys.stdin.read(); import time; time.sleep(0.5)`;
+input()`;
+    const stdin = new PassThrough();
     const onStdout = () => {
-      const { pid } = descendants().find(({ name }) => /^python/.test(name));
-      seen = fs.readFileSync(`/proc/${pid}/cgroup`, 'utf8');
+      for (const { pid } of descendants().filter(isPython)) {
+        seen += fs.readFileSync(`/proc/${pid}/cgroup`, 'utf8');
+      }
+      stdin.end('seen\n');
     };
-    const result = await box.runCode(code, { onStdout });
+    const result = await box.runCode(code, { onStdout, stdin });
     assert.equal(result.exitCode, 0);
+    assert.notEqual(seen, '');
     return seen;
   };
   assert.doesNotMatch(await cgroupsOf(sandbox), /gbx-\d/);

@@ -224,7 +224,7 @@ async function startResolver(t, address) {
 test('a resolver that listens on loopback is asked, as that of systemd is', async (t) => {
   // Port 53 is root's.
   if (!isRoot) return t.diagnostic('nobody else may listen on port 53');
-  const address = '127.0.0.77';
+  const address = `127.77.${(process.pid >> 8) & 255}.${process.pid & 255}`;
   await startResolver(t, address);
   const plan = await (await open(t, shared)).plan();
   const entries = plan.spec.entries.filter(

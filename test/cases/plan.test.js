@@ -313,7 +313,6 @@ test('what is changed in a spec is changed in the box', async (t) => {
   spec.limits.memoryMb = 64;
   spec.workspace = workspace;
   spec.runtimes.node = null;
-  spec.timeoutS = 0.5;
   const sandbox = await open(t, { spec: plan });
   const ask = async (script) =>
     (await sandbox.run(['bash', '-c', script])).stdout.trim();
@@ -332,7 +331,8 @@ test('what is changed in a spec is changed in the box', async (t) => {
     code: 'ERR_SANDBOX_RUNTIME_MISSING',
     message: /spec\.runtimes\.node is null/,
   });
-  const slow = await sandbox.run(['sleep', '20']);
+  const hasty = { ...plan, spec: { ...spec, timeoutS: 0.5 } };
+  const slow = await (await open(t, { spec: hasty })).run(['sleep', '20']);
   assert.equal(slow.fault?.type, 'timeout');
   // A call's own variables still come on top.
   const more = await sandbox.run(['sh', '-c', 'echo $ONLY$MORE'], {

@@ -191,8 +191,8 @@ function busyDescendants() {
   return descendants().filter(({ name }) => !ours.test(name));
 }
 
-function mounts() {
-  return fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
+function mounts(pid = 'self') {
+  return fs.readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n');
 }
 
 /**
@@ -357,13 +357,20 @@ const MOST_IDLE_PROCESSES = 2 + (3 * 8 * 2 + 1) * 4;
 const MOST_IDLE_LEAVES = 3 * 8 * 4;
 
 /**
- * Which mounts there are and where; their options are the host's to change, and
- * tracers mount file systems of their own below /sys/kernel.
+ * Which mounts process `pid` has and where; their options are the host's to
+ * change, and tracers mount file systems of their own below /sys/kernel. Those
+ * of another file's tests are in the folder of that file.
  */
-const placesOfMounts = () =>
-  mounts()
-    .map((line) => line.split(' ').slice(0, 5).join(' '))
-    .filter((place) => !place.includes(' /sys/kernel/'));
+function placesOfMounts(pid) {
+  const folders = path.join(path.dirname(temporaryFolder), 'test-');
+  const isOfAnother = (place) =>
+    place.startsWith(folders) && !place.startsWith(temporaryFolder);
+  return mounts(pid)
+    .map((line) => line.split(' ').slice(0, 5))
+    .filter(([, , , , place = '']) => !place.startsWith('/sys/kernel/'))
+    .filter(([, , , , place = '']) => !isOfAnother(place))
+    .map((fields) => fields.join(' '));
+}
 
 const before = { mounts: placesOfMounts(), descriptors: 0 };
 
@@ -400,13 +407,11 @@ nodeTest.after(async () => {
     () => leaves().length <= MOST_IDLE_LEAVES,
     () => `cgroup leaves are left: ${leaves()}`,
   );
-  // Another file's tests may mount something on the host for a while.
   const mounted = () =>
     placesOfMounts().filter((place) => !before.mounts.includes(place));
   await eventually(
     () => mounted().length === 0,
     () => `mounts are left: ${mounted().join(', ')}`,
-    20000,
   );
   assert.deepEqual(temporaryWorkspaces(), [], 'no temporary workspace is left');
   fs.rmSync(temporaryFolder, { recursive: true, force: true });
@@ -489,6 +494,7 @@ module.exports = {
   open,
   outside,
   packagedPython,
+  placesOfMounts,
   processes,
   refusal,
   scopes,

@@ -7,7 +7,12 @@
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const os = require('node:os');
-const { descendants, eventually, leaves } = require('./harness.js');
+const {
+  descendants,
+  eventually,
+  leaves,
+  placesOfMounts,
+} = require('./harness.js');
 
 /** This process' keeper, launcher and inits of boxes, by pid. */
 function helpers() {
@@ -54,15 +59,13 @@ function takeStock() {
   }
   const ofHelper = (name, [pid]) => ({
     [`descriptors of the ${name}`]: countDescriptors(pid),
-    [`mounts of the ${name}`]: fs
-      .readFileSync(`/proc/${pid}/mountinfo`, 'utf8')
-      .split('\n').length,
+    [`mounts of the ${name}`]: placesOfMounts(pid).length,
     [`MiB of the ${name}`]: residentMib(pid),
   });
   return {
     descriptors: countDescriptors(process.pid),
     threads: count('/proc/self/task'),
-    mounts: fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n').length,
+    mounts: placesOfMounts().length,
     processes: all.length,
     zombies: all.filter(({ state }) => state === 'Z').length,
     boxes: inits.length,

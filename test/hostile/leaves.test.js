@@ -140,14 +140,19 @@ const limitFiles = {
   cpu: 'cpu.cfs_quota_us',
 };
 
+function membersOf(leaf) {
+  try {
+    return fs.readFileSync(`${leaf}/cgroup.procs`, 'utf8').split('\n');
+  } catch {
+    return []; // It was that of a box that waited, and is gone.
+  }
+}
+
 /** What the leaves of the box say in which process `pid` of the host is. */
 function limitsOf(pid) {
   return Object.entries(limitFiles).map(([controller, file]) => {
     const leaf = leaves(process.pid, controller).find((folder) =>
-      fs
-        .readFileSync(`${folder}/cgroup.procs`, 'utf8')
-        .split('\n')
-        .includes(`${pid}`),
+      membersOf(folder).includes(`${pid}`),
     );
     return Number(fs.readFileSync(`${leaf}/${file}`));
   });
