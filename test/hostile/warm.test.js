@@ -32,8 +32,28 @@ async function openWarm(t, options) {
   return sandbox;
 }
 
-const zygotes = () =>
-  descendants().filter(({ name }) => name === 'glovebox-zygote');
+/** How many pid namespaces deep a process is, from here. */
+function depthOf(pid) {
+  try {
+    const status = fs.readFileSync(`/proc/${pid}/status`, 'utf8');
+    return /^NSpid:(.*)$/m.exec(status)[1].trim().split('\t').length;
+  } catch {
+    return 0; // It ended meanwhile.
+  }
+}
+
+/**
+ * Those that fork, and none of what they forked: that has their name too at
+ * first, but may have a call by the time that somebody looks at what we found.
+ * It is in the pid namespace of a box, or a child that puts another there.
+ */
+function zygotes() {
+  const named = descendants().filter(({ name }) => name === 'glovebox-zygote');
+  const pids = named.map(({ pid }) => pid);
+  return named.filter(
+    ({ pid, ppid }) => !pids.includes(ppid) && depthOf(pid) === 2,
+  );
+}
 
 function kill(pid) {
   try {
@@ -43,13 +63,10 @@ function kill(pid) {
   }
 }
 
-/** The only one: what it forks has its name too, but not for long. */
 async function theZygote() {
   let found = [];
-  await eventually(async () => {
-    const before = zygotes().map(({ pid }) => pid);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    found = zygotes().filter(({ pid }) => before.includes(pid));
+  await eventually(() => {
+    found = zygotes();
     return found.length === 1;
   }, 'there is not one zygote');
   return found[0];

@@ -37,6 +37,8 @@ for line in read("/proc/self/status").splitlines():
     name, _, value = line.partition(":")
     if not name.startswith(PAST):
         seen["status " + name] = value.strip()
+# How many signals wait for this user is nothing of its own: init's, say.
+seen["status SigQ"] = seen["status SigQ"].split("/")[1]
 for name in ("limits", "uid_map", "gid_map", "setgroups", "projid_map",
              "cgroup", "oom_score_adj", "coredump_filter", "personality",
              "timerslack_ns", "loginuid", "sessionid", "attr/current", "comm",
