@@ -314,8 +314,12 @@ test('where the preloaded interpreter is killed the next one imports again', asy
       .filter(({ name }) => name === 'glovebox-zygote')
       .map(({ pid }) => pid);
   // What it forks has its name at first.
-  await eventually(() => named().length === 1);
-  const [old] = named();
+  let old;
+  await eventually(() => {
+    const found = named();
+    [old] = found;
+    return found.length === 1;
+  });
   process.kill(old, 'SIGKILL');
   // Boxes that it had forked still serve calls; then they are cold until another
   // has imported.

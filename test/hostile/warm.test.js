@@ -292,7 +292,7 @@ test('a zygote that is stopped holds up no call beyond its timeoutS', async (t) 
   const sandbox = await openWarm(t);
   const { pid } = await theZygote();
   process.kill(pid, 'SIGSTOP');
-  t.after(() => process.kill(pid, 'SIGKILL'));
+  t.after(() => kill(pid));
   const outcomes = await Promise.allSettled(
     Array.from({ length: 6 }, () =>
       sandbox.runCode('print(1)', { timeoutS: 2 * timeScale }),
@@ -421,7 +421,7 @@ test('what waits in a box and is killed there costs no call, and leaves no zombi
     // Two of each kind.
     await eventually(() => waiting().length >= 4, 'nothing waits', 20000);
     const killed = waiting();
-    for (const { pid } of killed) process.kill(pid, 'SIGKILL');
+    for (const { pid } of killed) kill(pid);
     // A call that has one already when it dies is lost with it.
     await eventually(
       () => killed.every(({ pid }) => !fs.existsSync(`/proc/${pid}`)),
