@@ -218,11 +218,9 @@ for (const form of ['call', 'kernel']) {
   test(`HST-07 the deadline of a ${form} fires while the host's JavaScript is in a loop`, async (t) => {
     const answer = await askScript(t, 'busy-host.js', { args: [form] });
     assert.equal(answer.fault, 'timeout');
-    // It ran, and ended at 2 s: long before the host's loop, at 3.5 s. (On a
-    // slow machine both are later.)
+    // It ran, and had ended before the host's loop did.
     assert.ok(answer.beats > 5, JSON.stringify(answer));
-    assert.ok(answer.lastBeatMs < 2900 * timeScale, JSON.stringify(answer));
-    assert.equal(answer.later, 0);
+    assert.deepEqual([answer.isOver, answer.later], [true, 0]);
   });
 }
 
