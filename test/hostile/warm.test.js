@@ -55,9 +55,9 @@ function zygotes() {
   );
 }
 
-function kill(pid) {
+function kill(pid, signal = 'SIGKILL') {
   try {
-    process.kill(pid, 'SIGKILL');
+    process.kill(pid, signal);
   } catch {
     // It ended meanwhile.
   }
@@ -309,6 +309,33 @@ test('a zygote that is stopped holds up no call beyond its timeoutS', async (t) 
   assertFinished(await sandbox.run(['true']));
   process.kill(pid, 'SIGCONT');
   await eventuallyWarm(sandbox);
+});
+
+test('a box that is killed before its warm call has begun is a timeout, and no exit code', async (t) => {
+  await openWarm(t);
+  const [keeper] = descendants().filter(({ ppid }) => ppid === process.pid);
+  const launcher = descendants().find(({ ppid }) => ppid === keeper.pid);
+  const isInit = ({ name, ppid }) =>
+    name === 'launcher' && ppid === launcher.pid;
+  const isReady = ({ name }) => name === 'glovebox-ready';
+  const seen = new Set();
+  for (let round = 0; round < 8; round++) {
+    // Its first call gets a box whose init has to attach the workspace.
+    const sandbox = await open(t);
+    await eventually(
+      () => descendants().filter(isReady).length >= 2,
+      'nothing waits',
+    );
+    const inits = descendants().filter(isInit);
+    for (const { pid } of inits) kill(pid, 'SIGSTOP');
+    const call = sandbox.runCode('print(1)', { timeoutS: 0.2 });
+    const { stdout, exitCode, fault } = await call;
+    for (const { pid } of inits) kill(pid, 'SIGCONT');
+    seen.add(`${stdout}${exitCode} ${fault?.type}`);
+    await sandbox.close();
+  }
+  seen.delete('1\n0 undefined'); // One may have come meanwhile.
+  assert.deepEqual([...seen], ['137 timeout']);
 });
 
 // ---- Interpreters that cannot wait --------------------------------------------

@@ -86,7 +86,8 @@ def arrive(modules, function, reference, taken, started):
 
 
 def await_end_of_box():
-    """init says why there is no call, and ends the box with us.
+    """init says why there is no call, or was killed: the box ends with it, and
+    we with the box.
 
     By our own end the launcher would learn of it first, and not why.
     """
@@ -131,10 +132,9 @@ def load(path):
 
 
 def take(give_up, function, reference, taken, started):
-    if function(reference) < 0:
+    # No call: what to enter failed, or init is gone.
+    if function(reference) < 0 or taken.size == 0:
         give_up()
-    if taken.size == 0:
-        os._exit(127)
     blob = ctypes.string_at(taken.blob, taken.size)
     take_environment(blob, started)
     if hasattr(sys, "orig_argv"):
