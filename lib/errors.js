@@ -15,6 +15,7 @@ const errnos = new Map([
   [87, ['EUSERS', 'too many users']],
   ...Object.entries(constants.errno).map(([name, number]) => [number, [name]]),
   ...Array.from(getSystemErrorMap(), ([number, known]) => [-number, known]),
+  [109, ['ETOOMANYREFS', 'too many descriptors on their way']],
   [8, ['ENOEXEC', 'no format of a program that this machine executes']],
   [122, ['EDQUOT', 'disk quota exceeded']],
 ]);

@@ -399,6 +399,14 @@ const rules = [
     diagnose: launcherDied,
   },
   {
+    errnos: ['ETOOMANYREFS'],
+    diagnose: fixed(
+      'Raise the limit (`ulimit -n`), or run fewer calls at the same time.',
+      'As many descriptors as a process may have are on their way between ' +
+        'the processes of this user.',
+    ),
+  },
+  {
     errnos: ['EMFILE', 'ENFILE'],
     diagnose: fixed(
       'Raise the limit (`ulimit -n`), or run fewer calls at the same time.',

@@ -17,21 +17,35 @@
 
 #define NO_NAMESPACE 100
 
+static int wait_for(pid_t pid) {
+  int status;
+  if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+    return -1;
+  return WEXITSTATUS(status);
+}
+
+/* With a /proc that nobody has mounted anything below: the host's may have
+ * binfmt_misc there, which could not be left out of a bind of /proc/sys. */
+static int run_with_proc(int (*child)(const char*), const char* argument) {
+  pid_t pid = fork(); /* the first in a pid namespace */
+  if (pid == 0)
+    _exit(mount("proc", "/proc", "proc", 0, NULL) < 0 ? NO_NAMESPACE
+                                                      : child(argument));
+  return wait_for(pid);
+}
+
 /* Runs `child` in namespaces of its own and gives its result. */
 static int run_in_namespace(int (*child)(const char*), const char* argument) {
   pid_t pid = fork();
   if (pid == 0) {
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ||
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID) < 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
       _exit(NO_NAMESPACE);
-    _exit(child(argument));
+    _exit(run_with_proc(child, argument));
   }
-  int status;
-  if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-    return -1;
-  if (WEXITSTATUS(status) == NO_NAMESPACE)
-    test_skipped = "no user namespace here";
-  return WEXITSTATUS(status);
+  int result = wait_for(pid);
+  if (result == NO_NAMESPACE) test_skipped = "no user namespace here";
+  return result;
 }
 
 static int mask_with(const char* empty_dir) {
