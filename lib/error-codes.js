@@ -236,8 +236,8 @@ const libraryCodes = {
   LOAD: {
     meaning: 'The compiled part of glovebox could not be loaded',
     cause:
-      'It was not built, is of another version, or the launcher may not be ' +
-      'executed.',
+      'It was not built, is of another version, was built on a machine with ' +
+      'another processor, or the launcher may not be executed.',
     remedy:
       'Run `npm run build` in the checkout of glovebox; where it was installed ' +
       'from a package, install it anew from there.',

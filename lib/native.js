@@ -53,7 +53,7 @@ function load(folder = buildFolder) {
     cause = error;
     problems.push(
       fs.existsSync(addon)
-        ? `${addon}: ${error.message}`
+        ? `${addon}: ${describeForeign(addon) ?? error.message}`
         : `${addon}: there is no such file`,
     );
   }
@@ -74,6 +74,31 @@ function load(folder = buildFolder) {
     );
   }
   return { native, launcher };
+}
+
+// By the number that ELF has for each.
+const machines = { 62: 'x64', 183: 'arm64' };
+
+/**
+ * Of a library that is for another processor. The C library passes over one, and
+ * says that there is no such file.
+ */
+function describeForeign(addon) {
+  const head = Buffer.alloc(20);
+  try {
+    const fd = fs.openSync(addon);
+    try {
+      fs.readSync(fd, head);
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch {
+    return undefined; // the error that is at hand says more
+  }
+  if (head.toString('latin1', 0, 4) !== '\x7fELF') return undefined;
+  const machine = machines[head.readUInt16LE(18)] ?? 'another processor';
+  if (machine === process.arch) return undefined;
+  return `this was built for ${machine}, and this Node is of ${process.arch}`;
 }
 
 /** What is installed from a package has no recipe to compile it by. */

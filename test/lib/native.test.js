@@ -59,6 +59,21 @@ describe('loading', () => {
     assert.doesNotMatch(error.message, /launcher/);
   });
 
+  test('tells of an addon for another processor that it is', () => {
+    const built = path.join(__dirname, '../../build/Release/glovebox.node');
+    const addon = fs.readFileSync(built);
+    const isArm = process.arch === 'arm64';
+    addon.writeUInt16LE(isArm ? 62 : 183, 18); // in ELF, the machine
+    write('glovebox.node', addon, 0o644);
+    write('launcher', '#!/bin/true', 0o755);
+    const other = isArm ? 'x64' : 'arm64';
+    assert.ok(
+      loadError().message.includes(
+        `this was built for ${other}, and this Node is of ${process.arch}`,
+      ),
+    );
+  });
+
   test('never makes a launcher executable', () => {
     const launcher = write('launcher', 'x', 0o644);
     assert.match(
