@@ -2,7 +2,7 @@
 'use strict';
 
 // Brings a clone to where it can run: Debian packages, npm packages, build.
-//   node scripts/setup.js build|test|bench|vm|fuzz|ci
+//   node scripts/setup.js build|test|bench|vm|vm-arm64|fuzz|ci
 // Does only what is missing and says so; costs a few milliseconds when nothing
 // is. Runs in a fresh clone, so it needs nothing but Node.
 
@@ -20,17 +20,18 @@ const buildPackages = [
 ];
 const testPackages = [...buildPackages, 'python3-matplotlib', 'python3-pandas'];
 const fuzzPackages = ['clang', 'libclang-rt-14-dev'];
-const machinePackages = [
-  'debian-archive-keyring',
-  'e2fsprogs',
-  'mmdebstrap',
-  'qemu-system-x86',
+const diskPackages = ['debian-archive-keyring', 'e2fsprogs', 'mmdebstrap'];
+const foreignPackages = [
+  'g++-aarch64-linux-gnu',
+  'qemu-system-arm',
+  'qemu-user-static',
 ];
 const levels = {
   build: buildPackages,
   test: testPackages,
   bench: [...buildPackages, 'bubblewrap', 'python3-pandas'],
-  vm: [...buildPackages, ...machinePackages],
+  vm: [...buildPackages, ...diskPackages, 'qemu-system-x86'],
+  'vm-arm64': [...buildPackages, ...diskPackages, ...foreignPackages],
   fuzz: [...buildPackages, ...fuzzPackages],
   ci: [...testPackages, ...fuzzPackages, 'clang-format', 'strace', 'tzdata'],
 };

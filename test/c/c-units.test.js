@@ -1,42 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// Compiles each test/c/*_test.c with what its `sources:` comment names, under
-// AddressSanitizer and UndefinedBehaviorSanitizer where the compiler has them,
-// and reports each line of its TAP as a test.
+// Compiles each test/c/*_test.c, under AddressSanitizer and
+// UndefinedBehaviorSanitizer where the compiler has them, and reports each line of
+// its TAP as a test. Where GLOVEBOX_C_UNITS names a folder they are there already,
+// compiled on another machine.
 
 const assert = require('node:assert/strict');
-const { spawn, spawnSync } = require('node:child_process');
+const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { after, test } = require('node:test');
+const {
+  compileUnit,
+  execute,
+  sanitizerFlags,
+  unitFiles,
+} = require('./units.js');
 
-const root = path.join(__dirname, '..', '..');
 const compiler = process.env.CC || 'gcc';
-const baseFlags = [
-  '-std=gnu17',
-  '-D_GNU_SOURCE',
-  '-Wall',
-  '-Wextra',
-  '-Wshadow',
-  '-Werror',
-  '-g',
-  // The interpreter of the filter runs millions of instructions.
-  '-O1',
-  '-Isrc',
-];
-const sanitizerFlags = [
-  '-fsanitize=address,undefined',
-  '-fno-sanitize-recover=undefined',
-];
-const programTimeoutMs = 120_000;
+const compiled = process.env.GLOVEBOX_C_UNITS;
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-c-units-'));
 after(() => fs.rmSync(folder, { recursive: true, force: true }));
 
 const hasCompiler = spawnSync(compiler, ['--version']).status === 0;
-const hasSanitizers = hasCompiler && canUseSanitizers();
+const hasSanitizers = compiled || (hasCompiler && canUseSanitizers());
 
 // Where the library is missing the compiler still takes the flag, so a program
 // is linked and run.
@@ -50,46 +40,10 @@ function canUseSanitizers() {
   );
 }
 
-function readHeader(file) {
-  const text = fs.readFileSync(path.join(root, file), 'utf8');
-  const match = /\/\*\s*sources:(.*?)(?:\blibs:(.*?))?\*\//s.exec(text);
-  assert.ok(match, `${file} has no comment "sources: ... libs: ..."`);
-  const words = (list = '') =>
-    list.split(/\s+/).filter((word) => word !== '' && word !== '*');
-  return { sources: words(match[1]), libs: words(match[2]) };
-}
-
-function execute(command, args, timeout) {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, args, {
-      cwd: root,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      timeout,
-      killSignal: 'SIGKILL',
-    });
-    let stdout = '';
-    let stderr = '';
-    child.stdout.setEncoding('utf8').on('data', (text) => {
-      stdout += text;
-    });
-    child.stderr.setEncoding('utf8').on('data', (text) => {
-      stderr += text;
-    });
-    child.on('error', reject);
-    child.on('close', (status, signal) =>
-      resolve({ status, signal, stdout, stderr }),
-    );
-  });
-}
-
-async function compile(file) {
-  const { sources, libs } = readHeader(file);
-  const binary = path.join(folder, path.basename(file, '.c'));
-  const flags = hasSanitizers ? [...baseFlags, ...sanitizerFlags] : baseFlags;
-  const args = [...flags, file, ...sources, ...libs, '-o', binary];
-  const { status, stderr } = await execute(compiler, args, programTimeoutMs);
-  assert.equal(status, 0, `${compiler} ${args.join(' ')}\n${stderr}`);
-  return binary;
+function prepare(file) {
+  if (compiled) return path.join(compiled, path.basename(file, '.c'));
+  const flags = hasSanitizers ? sanitizerFlags : [];
+  return compileUnit(file, folder, [compiler, ...flags]);
 }
 
 // Lines that begin with "#" say more about the test line that follows.
@@ -124,21 +78,14 @@ async function reportTest(t, { title, passed, skip, notes }) {
   });
 }
 
-const files = fs
-  .readdirSync(__dirname)
-  .filter((name) => name.endsWith('_test.c'))
-  .sort()
-  .map((name) => `test/c/${name}`);
-
-for (const file of files) {
+for (const file of unitFiles) {
   const suffix = hasSanitizers ? '' : ' (without sanitizers: not installed)';
   test(`${path.basename(file, '.c')}${suffix}`, async (t) => {
-    if (!hasCompiler && process.env.GLOVEBOX_MUST_RUN !== '1') {
+    if (!compiled && !hasCompiler && process.env.GLOVEBOX_MUST_RUN !== '1') {
       t.skip(`no C compiler: ${compiler}`);
       return;
     }
-    const binary = await compile(file);
-    const run = await execute(binary, [], programTimeoutMs);
+    const run = await execute(await prepare(file), []);
     const { tests, plan, notes } = parseTap(run.stdout);
     for (const entry of tests) await reportTest(t, entry);
 

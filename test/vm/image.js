@@ -7,12 +7,17 @@
 // make and seldom changes, so it is kept in the user's cache folder under a hash
 // of all that it is made of, and the machine boots from a throw-away snapshot of
 // it. The checkout is on a disk of its own, made anew for each run.
+//
+// Where the machine's architecture is not the host's, Debian's programs that
+// set packages up are emulated too, and beside the disk lies what compiles for
+// it: the machine's headers and libraries, and Node's.
 
 const { spawnSync } = require('node:child_process');
 const crypto = require('node:crypto');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { architectures } = require('./architectures.js');
 const { plainUsers } = require('./scenarios.js');
 
 const root = path.join(__dirname, '..', '..');
@@ -28,7 +33,6 @@ const packages = [
   'iproute2',
   'libpam-systemd',
   'libstdc++6',
-  'linux-image-cloud-amd64',
   'passwd',
   'procps',
   'python3',
@@ -36,6 +40,14 @@ const packages = [
   'systemd-sysv',
   'udev',
   'util-linux',
+];
+
+// What the compiled part is linked with, and what tests compile with.
+const developerPackages = [
+  'gcc',
+  'libc6-dev',
+  'libcjson-dev',
+  'libseccomp-dev',
 ];
 
 // Much of the time goes into writing files that nobody reads.
@@ -46,16 +58,18 @@ const dpkgOptions = [
   'path-exclude=/usr/share/man/*',
 ];
 
-// The kernel has ext4 built in and the virtio drivers as modules. The initrd
-// has those and nothing else: under emulation, unpacking it is felt.
+// Some kernels have ext4 and the virtio drivers built in, some as modules. The
+// initrd has those and nothing else: under emulation, unpacking it is felt.
 const initramfsFiles = {
   'etc/initramfs-tools/conf.d/glovebox':
     'MODULES=list\nBUSYBOX=n\nCOMPRESS=gzip\nRESUME=none\n',
-  'etc/initramfs-tools/modules': 'virtio_pci\nvirtio_blk\n',
+  'etc/initramfs-tools/modules': 'virtio_pci\nvirtio_blk\next4\n',
 };
 
 const files = {
-  'etc/fstab': '/dev/vdb /opt/glovebox ext4 defaults 0 0\n',
+  // On a busy host it takes the machine more than systemd's 90 s to see a disk.
+  'etc/fstab':
+    '/dev/vdb /opt/glovebox ext4 x-systemd.device-timeout=infinity 0 0\n',
   'etc/hostname': 'glovebox-vm\n',
   // Each costs a second of an emulated processor, and none has work here.
   'etc/modprobe.d/glovebox.conf': [
@@ -72,6 +86,10 @@ const files = {
   ]
     .map((name) => `install ${name} /bin/true\n`)
     .join(''),
+  // Where something is missing the machine ends, and waits for nobody.
+  'etc/systemd/system/emergency.service':
+    '[Unit]\nDefaultDependencies=no\n' +
+    '[Service]\nType=oneshot\nExecStart=systemctl --force poweroff\n',
   'etc/systemd/system/glovebox-vm.service': fs.readFileSync(
     path.join(__dirname, 'guest', 'glovebox-vm.service'),
     'utf8',
@@ -141,26 +159,58 @@ function makeDisk(tree, file, mebibytes) {
 
 // ---- The root disk ---------------------------------------------------------
 
-function hashRecipe() {
+const isForeign = (name) => name !== process.arch;
+
+function hashRecipe(name) {
   const hash = crypto.createHash('sha256');
   const parts = { suite, mirror, packages, dpkgOptions, plainUsers };
   hash.update(JSON.stringify([parts, initramfsFiles, files, links]));
+  const { debian, kernel } = architectures[name];
+  hash.update(JSON.stringify([debian, kernel, developerPackages]));
   hash.update(fs.readFileSync(__filename));
-  hash.update(fs.readFileSync(process.execPath));
+  hash.update(
+    isForeign(name) ? process.version : fs.readFileSync(process.execPath),
+  );
   return hash.digest('hex').slice(0, 16);
 }
 
-function installDebian(tree) {
+// For as long as the disk is made, and with a name of its own: the host may
+// have another rule for the same programs.
+function emulatePrograms({ emulator, binfmt }) {
+  const folder = '/proc/sys/fs/binfmt_misc';
+  const isMounted = fs.existsSync(`${folder}/register`);
+  if (!isMounted) run('mount', ['-t', 'binfmt_misc', 'binfmt_misc', folder]);
+  const rule = `glovebox-vm-${process.pid}`;
+  const bytes = (hex) => hex.replaceAll(/../g, '\\x$&');
+  const { magic, mask } = binfmt;
+  // F: the emulator is opened now, on the host.
+  fs.writeFileSync(
+    `${folder}/register`,
+    `:${rule}:M::${bytes(magic)}:${bytes(mask)}:${emulator}:F`,
+  );
+  return () => {
+    fs.writeFileSync(`${folder}/${rule}`, '-1');
+    if (!isMounted) run('umount', [folder]);
+  };
+}
+
+function installDebian(name, tree) {
+  const { debian, kernel } = architectures[name];
+  const all = [...packages, kernel];
+  if (isForeign(name)) all.push(...developerPackages);
   const stage = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-vm-'));
   try {
-    for (const [name, text] of Object.entries(initramfsFiles)) {
-      place(stage, name, text);
+    for (const [file, text] of Object.entries(initramfsFiles)) {
+      place(stage, file, text);
     }
     run('mmdebstrap', [
       '--mode=root',
       '--variant=essential',
       '--format=directory',
-      `--include=${packages.join(',')}`,
+      `--architectures=${debian}`,
+      // It looks for a rule of a name that it knows.
+      '--skip=check/qemu',
+      `--include=${all.join(',')}`,
       ...dpkgOptions.map((option) => `--dpkgopt=${option}`),
       // Before the kernel is installed, which makes the initrd.
       `--essential-hook=cp -a '${stage}/.' "$1"`,
@@ -191,8 +241,34 @@ function addNode(tree) {
     fs.mkdirSync(path.dirname(copy), { recursive: true });
     fs.copyFileSync(file, copy);
   }
-  const version = run('chroot', [tree, 'node', '--version']).trim();
-  if (version !== process.version) throw new Error(`node is ${version}`);
+}
+
+// The same version for another architecture, with its headers.
+function addForeignNode(name, tree, folder) {
+  const spec = `node-linux-${name}@${process.versions.node}`;
+  const [{ filename }] = JSON.parse(
+    run('npm', ['pack', '--json', `--pack-destination=${folder}`, spec]),
+  );
+  const archive = path.join(folder, filename);
+  run('tar', ['-xzf', archive, '-C', folder, 'package/bin', 'package/include']);
+  fs.rmSync(archive);
+  const unpacked = path.join(folder, 'package');
+  fs.renameSync(
+    path.join(unpacked, 'bin/node'),
+    path.join(tree, 'usr/bin/node'),
+  );
+  fs.renameSync(unpacked, path.join(folder, 'node'));
+}
+
+// What a compiler on the host needs of the machine.
+function keepLibraries(name, tree, folder) {
+  fs.mkdirSync(path.join(folder, 'usr/lib'), { recursive: true });
+  const { triplet } = architectures[name];
+  for (const part of ['usr/include', `usr/lib/${triplet}`]) {
+    run('cp', ['-a', path.join(tree, part), path.join(folder, part)]);
+  }
+  // Debian's linker scripts and links name both.
+  fs.symlinkSync('usr/lib', path.join(folder, 'lib'));
 }
 
 function findBoot(tree, prefix) {
@@ -201,15 +277,26 @@ function findBoot(tree, prefix) {
   return path.join(folder, name);
 }
 
-function buildRootDisk(folder) {
+function buildRootDisk(name, folder) {
+  const stopEmulation = isForeign(name)
+    ? emulatePrograms(architectures[name])
+    : () => {};
   const tree = path.join(folder, 'tree');
-  installDebian(tree);
-  addUsers(tree);
-  addNode(tree);
-  for (const [name, text] of Object.entries(files)) place(tree, name, text);
+  try {
+    installDebian(name, tree);
+    addUsers(tree);
+    if (isForeign(name)) addForeignNode(name, tree, folder);
+    else addNode(tree);
+    const version = run('chroot', [tree, 'node', '--version']).trim();
+    if (version !== process.version) throw new Error(`node is ${version}`);
+  } finally {
+    stopEmulation();
+  }
+  if (isForeign(name)) keepLibraries(name, tree, path.join(folder, 'sysroot'));
+  for (const [file, text] of Object.entries(files)) place(tree, file, text);
   fs.mkdirSync(path.join(tree, 'opt/glovebox'), { recursive: true });
-  for (const [name, target] of Object.entries(links)) {
-    const link = path.join(tree, name);
+  for (const [file, target] of Object.entries(links)) {
+    const link = path.join(tree, file);
     fs.mkdirSync(path.dirname(link), { recursive: true });
     fs.rmSync(link, { force: true });
     fs.symlinkSync(target, link);
@@ -234,10 +321,13 @@ function removeOldImages(cache) {
   }
 }
 
-/** `{kernel, initrd, disk, made}`: paths, and whether it was made just now. */
-function prepareRootDisk() {
+/**
+ * Of the machine of architecture `name`: `{folder, kernel, initrd, disk, made}`,
+ * paths, and whether it was made just now.
+ */
+function prepareRootDisk(name) {
   const cache = cacheFolder();
-  const folder = path.join(cache, hashRecipe());
+  const folder = path.join(cache, hashRecipe(name));
   const made = !fs.existsSync(folder);
   if (made) {
     if (process.getuid() !== 0) {
@@ -250,7 +340,7 @@ function prepareRootDisk() {
     // Under another name, so that half an image is never taken for one.
     const unfinished = fs.mkdtempSync(path.join(cache, 'unfinished-'));
     try {
-      buildRootDisk(unfinished);
+      buildRootDisk(name, unfinished);
       fs.renameSync(unfinished, folder);
     } catch (error) {
       fs.rmSync(unfinished, { recursive: true, force: true });
@@ -261,6 +351,7 @@ function prepareRootDisk() {
   fs.utimesSync(folder, now, now);
   removeOldImages(cache);
   return {
+    folder,
     kernel: path.join(folder, 'vmlinuz'),
     initrd: path.join(folder, 'initrd'),
     disk: path.join(folder, 'root.img'),
@@ -278,14 +369,25 @@ const checkoutFiles = [
   'test',
 ];
 
-/** Writes a disk with the built checkout and `choice` to `file`. */
-function makeCheckoutDisk(file, choice) {
+/**
+ * Writes a disk with the checkout and `choice` to `file`. The compiled part comes
+ * from the checkout too, or from `compiled`, where that of the machine is, and
+ * its tests in C.
+ */
+function makeCheckoutDisk(file, choice, compiled = root) {
   const stage = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-vm-'));
   try {
     for (const name of checkoutFiles) {
       const target = path.join(stage, name);
       fs.mkdirSync(path.dirname(target), { recursive: true });
-      fs.cpSync(path.join(root, name), target, { recursive: true });
+      const from = name.startsWith('build/') ? compiled : root;
+      fs.cpSync(path.join(from, name), target, { recursive: true });
+    }
+    if (compiled !== root) {
+      const units = 'build/c-units';
+      fs.cpSync(path.join(compiled, units), path.join(stage, units), {
+        recursive: true,
+      });
     }
     place(stage, 'test/vm/choice.json', JSON.stringify(choice));
     // The clone may be private to its owner; the machine's users are others.

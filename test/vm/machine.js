@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// One run of the test machine: an emulated PC without a network. What the tests
+// One run of the test machine: an emulated computer without a network. What the tests
 // in it report comes over a port of its own, which is qemu's standard output;
 // the console goes to a file.
 
@@ -9,27 +9,38 @@ const { spawn, spawnSync } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
 const readline = require('node:readline');
+const { architectures } = require('./architectures.js');
 
-const kernelArguments = [
+const kernelArguments = (console) => [
   'root=/dev/vda',
   'rw',
-  'console=ttyS0',
+  `console=${console}`,
   'quiet',
   'mitigations=off',
   // On a busy host the emulated timer may come too late for the kernel's test of
   // it, which panics; and a machine that panics must end.
   'no_timer_check',
   'panic=1',
-  'systemd.mask=serial-getty@ttyS0.service',
+  'systemd.default_timeout_start_sec=1200',
+  `systemd.mask=serial-getty@${console}.service`,
 ];
 
-function qemuArguments({ kernel, initrd, disk, checkout, consoleFile }) {
+function qemuArguments({
+  architecture,
+  kernel,
+  initrd,
+  disk,
+  checkout,
+  consoleFile,
+}) {
+  const { machine, console } = architectures[architecture];
   return [
+    ...machine,
     ...['-nodefaults', '-no-user-config', '-no-reboot'],
     ...['-display', 'none', '-monitor', 'none'],
-    ...['-accel', 'tcg,thread=multi', '-smp', '2', '-m', '2048'],
+    ...['-smp', '2', '-m', '2048'],
     ...['-kernel', kernel, '-initrd', initrd],
-    ...['-append', kernelArguments.join(' ')],
+    ...['-append', kernelArguments(console).join(' ')],
     // What is written to the disks is gone with qemu.
     ...['-drive', `file=${disk},if=virtio,format=raw,snapshot=on`],
     ...['-drive', `file=${checkout},if=virtio,format=raw,snapshot=on`],
@@ -41,11 +52,10 @@ function qemuArguments({ kernel, initrd, disk, checkout, consoleFile }) {
   ];
 }
 
-function requirePrograms() {
-  const programs = ['qemu-system-x86_64', 'mke2fs', 'setpriv'];
-  for (const program of programs) {
+function requirePrograms(qemu) {
+  for (const program of [qemu, 'mke2fs', 'setpriv']) {
     if (spawnSync(program, ['--version']).error) {
-      throw new Error(`${program} is not installed: run \`npm run test:vm\``);
+      throw new Error(`${program} is not installed: see run.js`);
     }
   }
 }
@@ -60,10 +70,11 @@ class Machine {
 
   /** Starts it. It ends by itself, or at `timeoutS`, or with this process. */
   constructor({ timeoutS, ...parts }) {
-    requirePrograms();
+    const { qemu } = architectures[parts.architecture];
+    requirePrograms(qemu);
     this.#consoleFile = parts.consoleFile;
     // A qemu that outlives a killed test run would eat a processor for ever.
-    const command = ['--pdeathsig', 'KILL', '--', 'qemu-system-x86_64'];
+    const command = ['--pdeathsig', 'KILL', '--', qemu];
     // Its standard input stays open: at the end of it qemu would take the port's
     // reader for gone, and let the machine's writes wait for ever.
     this.#child = spawn('setpriv', [...command, ...qemuArguments(parts)], {

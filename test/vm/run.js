@@ -9,6 +9,13 @@
 // Words are parts of names of scenarios (see scenarios.js); files are run in
 // these in place of their own. Making the machine's disk takes root, once.
 //
+//   npm run test:vm:arm64 -- [SCENARIO...] [FILE.js...]
+//
+// does the same in a machine of arm64, with scenarios of its own. No CI runs it:
+// where nothing helps the emulator it is some hundred times as slow as a processor,
+// so all of it takes hours. The disk takes five minutes of the host's processor,
+// booting one and a half. Choose scenarios and files.
+//
 // The tests that are printed ran in the machine: each one here waits for a
 // report from there. Times are an emulated processor's.
 
@@ -16,16 +23,26 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
+const { architectures } = require('./architectures.js');
+const { crossBuild } = require('./cross-build.js');
 const { makeCheckoutDisk, prepareRootDisk } = require('./image.js');
 const { Machine } = require('./machine.js');
 const { chooseScenarios } = require('./scenarios.js');
 
 // It must fail by itself, not run into the time limit of a CI.
-const machineTimeoutS = Number(process.env.GLOVEBOX_VM_TIMEOUT_S ?? 2400);
+const timeoutsS = { x64: 2400, arm64: 6 * 3600 };
 
 const root = path.join(__dirname, '..', '..');
-const words = process.argv.slice(2);
+const [architecture, ...words] = process.argv.slice(2);
+if (!Object.hasOwn(architectures, architecture)) {
+  console.error(`usage: run.js ${Object.keys(architectures).join('|')} ...`);
+  process.exit(2);
+}
+const machineTimeoutS = Number(
+  process.env.GLOVEBOX_VM_TIMEOUT_S ?? timeoutsS[architecture],
+);
 const choice = {
+  architecture,
   names: words.filter((word) => !word.endsWith('.js')),
   files: words
     .filter((word) => word.endsWith('.js'))
@@ -105,15 +122,24 @@ async function followScenario(t, scenario) {
 
 // ---- The run ---------------------------------------------------------------
 
-test('the disks are made', (t) => {
+test('the disks are made', async (t) => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'glovebox-vm-'));
-  const { made, ...parts } = prepareRootDisk();
+  const { folder: image, made, ...parts } = prepareRootDisk(architecture);
   if (made) t.diagnostic('the root disk was not in the cache');
+  const compiled = path.join(folder, 'compiled');
+  const isForeign = architecture !== process.arch;
+  if (isForeign) await crossBuild(architecture, compiled, image);
   const checkout = path.join(folder, 'checkout.img');
-  makeCheckoutDisk(checkout, choice);
+  makeCheckoutDisk(checkout, choice, isForeign ? compiled : undefined);
   const consoleFile = path.join(folder, 'console.log');
   const timeoutS = machineTimeoutS;
-  machine = new Machine({ ...parts, checkout, consoleFile, timeoutS });
+  machine = new Machine({
+    ...parts,
+    architecture,
+    checkout,
+    consoleFile,
+    timeoutS,
+  });
 });
 
 test('the machine boots', async () => {

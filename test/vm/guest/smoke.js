@@ -13,6 +13,7 @@ const {
   open,
   processes,
   test,
+  timeScale,
 } = require('../../helpers/harness.js');
 const { startScript } = require('../../helpers/host-script.js');
 
@@ -134,7 +135,7 @@ test('a deadline is fault "timeout"', async (t) => {
 });
 
 test('100 boxes at once', async (t) => {
-  const sandbox = await open(t, { timeoutS: 240 });
+  const sandbox = await open(t, { timeoutS: 60 * timeScale });
   const started = Date.now();
   const results = await Promise.all(
     Array.from({ length: 100 }, (_, n) => sandbox.run(['echo', `${n}`])),
