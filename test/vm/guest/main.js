@@ -113,14 +113,14 @@ function findLeftProcesses() {
   );
 }
 
-// Scopes and folders in them: slices, services and sessions come and go with
-// the machine's own work.
+// Scopes and folders in them: slices, services, sockets and sessions come and go
+// with the machine's own work, and so does the scope of a user's manager.
 function findCgroups() {
   // It fails when one goes away while it looks, and prints the others.
   const { stdout } = spawnSync('find', ['/sys/fs/cgroup', '-type', 'd'], {
     encoding: 'utf8',
   });
-  const isPassing = /(\.slice|\.service|\/session-\w+\.scope)$/;
+  const isPassing = /(\.slice|\.service|\.socket|\/(init|session-\w+)\.scope)$/;
   return stdout
     .split('\n')
     .filter((folder) => folder && !isPassing.test(folder));
