@@ -12,8 +12,12 @@ const { architectures } = require('./architectures.js');
 
 const root = path.join(__dirname, '..', '..');
 
-// All that binding.gyp reads.
-const sources = ['binding.gyp', 'package.json', 'scripts', 'src'];
+// All that binding.gyp reads. Copied, not linked: gyp would put files where a link
+// leads.
+const sources = [
+  ...['binding.gyp', 'package.json', 'scripts', 'src'],
+  'node_modules/node-addon-api',
+];
 
 /**
  * Builds in `folder`, which it makes; the result is in its build/Release, the
@@ -28,10 +32,6 @@ async function crossBuild(name, folder, image) {
       recursive: true,
     });
   }
-  fs.symlinkSync(
-    path.join(root, 'node_modules'),
-    path.join(folder, 'node_modules'),
-  );
   const sysroot = `--sysroot=${path.join(image, 'sysroot')}`;
   const { status, error, stdout, stderr } = spawnSync(
     process.execPath,
