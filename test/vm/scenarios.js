@@ -223,7 +223,10 @@ const scenarios = [
 // kernel makes of a call's memory, registers and signals, what programs are
 // compiled to. What a machine without user namespaces is told is no part of it.
 const everywhere = [
-  ...['syscalls', 'namespaces', 'descriptors', 'memory', 'warm'].map(
+  ...['killing-syscalls', 'syscall-filters', 'syscalls'].map(
+    (name) => `test/hostile/${name}.test.js`,
+  ),
+  ...['ordinary-programs', 'descriptors', 'namespaces', 'memory', 'warm'].map(
     (name) => `test/hostile/${name}.test.js`,
   ),
   ...['limits', 'processes', 'runtimes', 'kernel', 'kernel-languages'].map(
@@ -263,7 +266,10 @@ const foreignScenarios = [
       GLOVEBOX_TEST_WARM: '0',
       NODE_OPTIONS: '--require=/opt/glovebox/test/helpers/cold.js',
     },
-    files: ['test/cases/runtimes.test.js', 'test/hostile/syscalls.test.js'],
+    files: [
+      'test/cases/runtimes.test.js',
+      'test/hostile/killing-syscalls.test.js',
+    ],
   },
 ];
 
