@@ -42,6 +42,14 @@ void serve_zygotes(void) {
   }
 }
 
+/* It was to fork the payload of the box, and nobody can tell which one that is:
+ * it told of all that it could. So nobody would see it end. */
+static bool is_waiting_for_fork(const struct box* box) {
+  return box->by_zygote && !box->reaped &&
+         (box->state == BOX_MAKING ||
+          (box->payload == 0 && box->run == NULL && box->state != BOX_ENDED));
+}
+
 /* The boxes that wait for it are made in another way, or by another. */
 bool end_zygote(const siginfo_t* info) {
   struct root* root = launcher.roots;
@@ -52,7 +60,7 @@ bool end_zygote(const siginfo_t* info) {
   unwatch(root->zygote.socket_fd);
   zygote_end(&root->zygote);
   for (struct box* box = launcher.boxes; box != NULL; box = box->next)
-    if (box->root == root->id && box->by_zygote && box->state == BOX_MAKING) {
+    if (box->root == root->id && is_waiting_for_fork(box)) {
       box->dismissed = true; /* or one end would count as many */
       box_kill(box);
     }
