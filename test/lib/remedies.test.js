@@ -9,7 +9,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { after, test } = require('node:test');
-const { toSandboxError } = require('../../lib/errors.js');
+const { errnoName, toSandboxError } = require('../../lib/errors.js');
 const { Facts } = require('../../lib/facts.js');
 const { diagnose, remedyFor } = require('../../lib/remedies.js');
 
@@ -235,6 +235,12 @@ test('P35 HST-13: a limit of namespaces is named with its value', () => {
   assertSays(failure, hostWith(), [/kind\./, /user\.max_user_namespaces=/]);
   const elsewhere = { code: 'IO', step: 'write', errno: 'ENOSPC' };
   assertSays(elsewhere, hostWith({ [limit]: '0\n' }), [/disk/], [/sysctl/]);
+});
+
+test('HST-09: descriptors on their way are told from open ones', () => {
+  assert.equal(errnoName(109), 'ETOOMANYREFS');
+  const failure = { code: 'SETUP', step: 'sendmsg', errno: 'ETOOMANYREFS' };
+  assertSays(failure, hostWith(), [/on their way/, /ulimit -n/], [/are open/]);
 });
 
 test('a root without its capabilities is told so', () => {
