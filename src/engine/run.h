@@ -2,9 +2,9 @@
 #ifndef SRC_ENGINE_RUN_H_
 #define SRC_ENGINE_RUN_H_
 
-/* What run.c (the life of a run), cell.c (a kernel's cells), trace.c (what was
- * refused), run_handle.c (its stdin, terminal and signals) and run_calls.c (the
- * public calls) share. */
+/* What run.c (the life of a run), run_start.c (its start), cell.c (a kernel's
+ * cells), trace.c (what was refused), run_handle.c (its stdin, terminal and
+ * signals) and run_calls.c (the public calls) share. */
 
 #include "engine/internal.h"
 
@@ -69,6 +69,9 @@ void gbx__run_name_syscall(const struct gbx_run* run, char* ret_name,
                            size_t size);
 void gbx__run_set_deadline(struct gbx_run* run, uint64_t timeout_ms);
 void gbx__run_send_kill(struct gbx_run* run);
+/* The box is gone, or was never there. Not certain: its launcher is lost, or
+ * SIGKILL did not help. */
+void gbx__run_end_box(struct gbx_run* run, bool is_certain);
 /* The last act: reports, forgets and frees the run. */
 void gbx__run_conclude(struct gbx_run* run);
 
