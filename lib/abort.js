@@ -3,11 +3,10 @@
 
 /** What a call rejects with that `signal` has ended. */
 function reasonOf(signal) {
-  // Signals that are not Node's own may have none.
-  return (
-    signal.reason ??
-    new DOMException('This operation was aborted', 'AbortError')
-  );
+  // Signals that are not Node's own may have none; null is one.
+  return signal.reason === undefined
+    ? new DOMException('This operation was aborted', 'AbortError')
+    : signal.reason;
 }
 
 function throwIfAborted(signal) {

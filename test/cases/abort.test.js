@@ -48,7 +48,7 @@ test('a signal that is aborted already starts nothing', async (t) => {
 
 test('a call that is aborted rejects with the reason, when its box is gone', async (t) => {
   const sandbox = await open(t);
-  for (const reason of [new Error('enough'), 'a string', 0]) {
+  for (const reason of [new Error('enough'), 'a string', 0, null]) {
     const controller = new AbortController();
     const { signal } = controller;
     const { started, onStdout } = startSignal();
