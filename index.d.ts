@@ -427,9 +427,9 @@ export interface PerCallOptions {
   /**
    * What the code reads from its stdin: text (as UTF-8), bytes, or a stream of
    * either. Read no faster than the code does. If the code ends first, that is
-   * no error; the rest is not read, and a stream is destroyed. What the stream
-   * throws ends the call, which then rejects with it. `null`, or left out: stdin
-   * is at its end from the start.
+   * no error; the rest is not read, and a stream is destroyed or cancelled. What
+   * the stream throws ends the call, which then rejects with it. `null`, or left
+   * out: stdin is at its end from the start.
    *
    * @default null
    */

@@ -5,6 +5,7 @@
 // says when the pipe has it, so a program that reads slowly, or never, holds
 // its source back and fills no memory.
 
+const { Readable } = require('node:stream');
 const { invalidOption } = require('./errors.js');
 const { describe } = require('./option-kinds.js');
 
@@ -106,6 +107,13 @@ class InputPipe {
   }
 }
 
+// A web stream can be let go of only by its reader, and its iterator does that
+// no sooner than the next chunk is there.
+function destroyable(source) {
+  if (typeof source.getReader !== 'function') return source;
+  return Readable.fromWeb(source, { objectMode: true, highWaterMark: 1 });
+}
+
 async function* piecesOf(source) {
   const whole = bytesOf(source);
   if (whole) {
@@ -131,10 +139,11 @@ async function* piecesOf(source) {
  * and a stream is destroyed.
  */
 async function pump(source, pipe) {
-  const pieces = piecesOf(source);
+  const stream = destroyable(source);
+  const pieces = piecesOf(stream);
   pipe.onClose = () => {
     // It may be waiting for a chunk that never comes.
-    if (typeof source.destroy === 'function') source.destroy();
+    if (typeof stream.destroy === 'function') stream.destroy();
     pieces.return().catch(() => {});
   };
   try {

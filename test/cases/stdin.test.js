@@ -167,6 +167,20 @@ test('a stream that has no more for now does not hold a call that has ended', as
   await eventually(() => source.destroyed, 'the source is destroyed');
 });
 
+test('a web stream that has no more for now is cancelled at the end', async (t) => {
+  const sandbox = await open(t);
+  let isCancelled = false;
+  const source = new ReadableStream({
+    start: (controller) => controller.enqueue('first\n'),
+    cancel: () => {
+      isCancelled = true;
+    },
+  });
+  const result = await sandbox.run(['head', '-n', '1'], { stdin: source });
+  assert.equal(result.stdout, 'first\n');
+  await eventually(() => isCancelled, 'the source is cancelled');
+});
+
 test('a stream that fails ends the call, which rejects with its error', async (t) => {
   const sandbox = await open(t);
   const broken = new Error('the source broke');
