@@ -1899,11 +1899,13 @@ export class SandboxProcess extends EventEmitter<SandboxProcessEvents> {
 
   /**
    * What the program reads. With a terminal, what is typed: `end()` types
-   * Ctrl-D. It is destroyed, without an error, when nobody reads it any more.
+   * Ctrl-D. It is destroyed, without an error, when nobody reads it any more; a
+   * write that is on its way then has `EPIPE` in its callback.
    */
   readonly stdin: Writable;
   /**
-   * What the program writes, as Buffers. If it is destroyed, the program gets
+   * What the program writes, as Buffers; `setEncoding()` is for this stream, and
+   * not for callbacks and the result. If it is destroyed, the program gets
    * SIGPIPE when it writes on; with a terminal, the rest is dropped.
    */
   readonly stdout: Readable;

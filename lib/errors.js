@@ -187,9 +187,15 @@ function systemError(step, number) {
   return Object.assign(error, { errno: -number, code: name, syscall: step });
 }
 
+/** What a write gets that comes too late, as with node:child_process. */
+function brokenPipe() {
+  return systemError('write', constants.errno.EPIPE);
+}
+
 module.exports = {
   MountRefused,
   SandboxError,
+  brokenPipe,
   describeErrno,
   errnoName,
   invalidOption,

@@ -13,7 +13,12 @@ const { Readable, Writable } = require('node:stream');
 const { throwIfAborted, watchAbort } = require('./abort.js');
 const { FrameCollector } = require('./frames.js');
 const { OutputRelay } = require('./output-relay.js');
-const { SandboxError, invalidOption, toSandboxError } = require('./errors.js');
+const {
+  SandboxError,
+  brokenPipe,
+  invalidOption,
+  toSandboxError,
+} = require('./errors.js');
 const { describe } = require('./option-kinds.js');
 const { readOptions } = require('./options.js');
 const { runOutcome } = require('./outcome.js');
@@ -40,8 +45,9 @@ class SandboxProcess extends EventEmitter {
   #scope = new AsyncResource('GLOVEBOX_PROCESS');
   #streams;
   #wanted = [false, false];
-  // What wait() gives as stdout and stderr: promises of `{bytes, truncated}`.
-  #kept = [];
+  #relay;
+  // What wait() gives as stdout and stderr; missing where somebody else reads.
+  #kept;
   #pid;
   #exitCode = null;
   #signalCode = null;
@@ -73,6 +79,7 @@ class SandboxProcess extends EventEmitter {
       this.#markEnded = resolve;
     });
     this.#streams = streamNames.map((_, index) => this.#makeReadable(index));
+    this.#kept = streamNames.map(() => new KeptOutput(settings.maxOutputBytes));
     this.stdin = this.#makeWritable();
     [this.stdout, this.stderr] = this.#streams;
     this.#announceClose();
@@ -192,15 +199,30 @@ class SandboxProcess extends EventEmitter {
 
   #makeWritable() {
     const input = this.#input;
-    const settle = (promise, callback) =>
-      promise.then(
-        () => callback(),
-        (error) => callback(toSandboxError(error)),
-      );
+    let isWriting = false;
+    // Out of the promise, see #announceClose().
+    const settle = (callback, error) =>
+      process.nextTick(() => {
+        isWriting = false;
+        // First: who writes learns of it by this callback, and not by an error
+        // event, which would end a program that has no listener.
+        if (!input.isOpen) stdin.destroy();
+        callback(error);
+      });
+    const fail = (callback) => (error) =>
+      settle(callback, toSandboxError(error));
     const stdin = new Writable({
-      write: (chunk, _encoding, callback) =>
-        settle(input.write(bytesOf(chunk)), callback),
-      final: (callback) => settle(input.end(), callback),
+      write: (chunk, _encoding, callback) => {
+        isWriting = true;
+        input
+          .write(bytesOf(chunk))
+          .then(
+            (isTaken) => settle(callback, isTaken ? null : brokenPipe()),
+            fail(callback),
+          );
+      },
+      final: (callback) =>
+        input.end().then(() => settle(callback, null), fail(callback)),
       destroy: (error, callback) => {
         // Who reads a pipe waits for more that will not come.
         if (!this.#settings.pty) input.end().catch(() => {});
@@ -208,7 +230,9 @@ class SandboxProcess extends EventEmitter {
       },
     });
     // Not an error: a program need not read all that it is given.
-    input.onClose = () => stdin.destroy();
+    input.onClose = () => {
+      if (!isWriting) stdin.destroy();
+    };
     return stdin;
   }
 
@@ -236,7 +260,25 @@ class SandboxProcess extends EventEmitter {
       // Or its end follows at once, and says so.
       if (!this.#isCutOff && !this.#failure) stream.push(null);
     } else if (stream.destroyed) this.#want(index);
-    else stream.push(chunk);
+    else this.#give(index, chunk);
+  }
+
+  // The result and callbacks get the bytes as they came, which a stream with an
+  // encoding does not give.
+  #give(index, chunk) {
+    const stream = this.#streams[index];
+    if (stream.destroyed) return;
+    const kept = this.#kept[index];
+    if (kept?.isWanted || isUnread(stream)) kept?.add(chunk);
+    else this.#kept[index] = undefined;
+    this.#relay.deliver(streamNames[index], chunk);
+    stream.push(chunk);
+  }
+
+  // Also what nobody reads of the stream has to flow.
+  #keep(index) {
+    this.#kept[index].isWanted = true;
+    this.#streams[index].resume();
   }
 
   // Nobody will read it: who writes to a pipe gets SIGPIPE. A terminal goes on,
@@ -268,13 +310,10 @@ class SandboxProcess extends EventEmitter {
 
   // A callback is a reader like any other; what it read is in the result too.
   #relayOutput() {
-    const relay = new OutputRelay(this.#settings, (error) => this.#stop(error));
-    this.#frames = new FrameCollector(relay);
-    relay.wanted.forEach((isWanted, index) => {
-      if (!isWanted) return;
-      const stream = this.#streams[index];
-      stream.on('data', (chunk) => relay.deliver(streamNames[index], chunk));
-      this.#kept[index] = keep(stream, this.#settings.maxOutputBytes);
+    this.#relay = new OutputRelay(this.#settings, (error) => this.#stop(error));
+    this.#frames = new FrameCollector(this.#relay);
+    this.#relay.wanted.forEach((isWanted, index) => {
+      if (isWanted) this.#keep(index);
     });
   }
 
@@ -283,7 +322,7 @@ class SandboxProcess extends EventEmitter {
   #onEvent(kind, first, second) {
     if (kind === 'stdout' || kind === 'stderr') {
       // What was in the pipe at the end.
-      this.#streams[streamNames.indexOf(kind)].push(first);
+      this.#give(streamNames.indexOf(kind), first);
     } else if (kind === 'output') {
       for (const index of this.#streams.keys()) this.#read(index);
     } else if (kind === 'input') {
@@ -318,7 +357,9 @@ class SandboxProcess extends EventEmitter {
       this.emit('exit', this.#exitCode, this.#signalCode);
     } finally {
       this.#streams.forEach((stream, index) => {
-        if (isUnread(stream)) this.#markDone[index]();
+        if (isUnread(stream) && !this.#kept[index]?.isWanted) {
+          this.#markDone[index]();
+        }
       });
       // Who does not listen learns it from wait().
       if (this.#failure && this.listenerCount('error') > 0) {
@@ -337,14 +378,14 @@ class SandboxProcess extends EventEmitter {
 
   async #wait() {
     this.#streams.forEach((stream, index) => {
-      if (!this.#kept[index] && isUnread(stream)) {
-        this.#kept[index] = keep(stream, this.#settings.maxOutputBytes);
-      }
+      if (this.#kept[index]?.isWanted) return;
+      if (isUnread(stream)) this.#keep(index);
+      else this.#kept[index] = undefined;
     });
     const native = await this.#ended;
     if (this.#failure) throw this.#failure.error;
-    const nothing = { bytes: Buffer.alloc(0), isTruncated: false };
-    const [stdout = nothing, stderr = nothing] = await Promise.all(this.#kept);
+    const nothing = new KeptOutput(0);
+    const [stdout = nothing, stderr = nothing] = this.#kept;
     return runOutcome(
       {
         ...native,
@@ -369,22 +410,27 @@ function isUnread(stream) {
   );
 }
 
-/** Reads `stream` to its end: its first `most` bytes, and whether there were more. */
-function keep(stream, most) {
-  const chunks = [];
-  let size = 0;
-  let isTruncated = false;
-  stream.on('data', (chunk) => {
-    const fits = chunk.subarray(0, most - size);
-    size += fits.length;
-    if (fits.length > 0) chunks.push(fits);
-    if (fits.length < chunk.length) isTruncated = true;
-  });
-  return new Promise((resolve) => {
-    stream.once('close', () =>
-      resolve({ bytes: Buffer.concat(chunks), isTruncated }),
-    );
-  });
+/** The first `most` bytes of a stream, and whether there were more. */
+class KeptOutput {
+  isWanted = false;
+  isTruncated = false;
+  #chunks = [];
+  #left;
+
+  constructor(most) {
+    this.#left = most;
+  }
+
+  get bytes() {
+    return Buffer.concat(this.#chunks);
+  }
+
+  add(chunk) {
+    const fits = chunk.subarray(0, this.#left);
+    this.#left -= fits.length;
+    if (fits.length > 0) this.#chunks.push(fits);
+    if (fits.length < chunk.length) this.isTruncated = true;
+  }
 }
 
 module.exports = { SandboxProcess, cutOff, startProcess };

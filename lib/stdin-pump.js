@@ -64,19 +64,27 @@ class InputPipe {
     return this.#isOpen;
   }
 
-  /** Resolves when the pipe has all of it: whether somebody still reads. */
+  /** Resolves when the pipe has all of it, or will not: which of both. */
   async write(bytes) {
-    for (let at = 0; at < bytes.length && this.#isOpen; at += maxPieceBytes) {
+    for (let at = 0; at < bytes.length && this.#takes; at += maxPieceBytes) {
       await this.#send(bytes.subarray(at, at + maxPieceBytes), false);
     }
-    return this.#isOpen;
+    return this.#takes;
   }
 
-  /** Once: on a terminal each would be another Ctrl-D. */
+  /**
+   * After what the engine has; the rest of a write that is on its way is left.
+   * Once: on a terminal each would be another Ctrl-D.
+   */
   async end() {
-    if (!this.#isOpen || this.#hasEnded) return;
+    if (!this.#takes) return;
     this.#hasEnded = true;
+    this.#settle();
     await this.#send(nothing, true);
+  }
+
+  get #takes() {
+    return this.#isOpen && !this.#hasEnded;
   }
 
   /** The engine's event. */

@@ -122,6 +122,24 @@ test('onStdout of a process gets what the stream gets', async (t) => {
   await assert.rejects(ended.wait(), (error) => error === broken);
 });
 
+test('an encoding is for who reads the stream: the result and callbacks have bytes', async (t) => {
+  const sandbox = await open(t);
+  const bytes = [0xc3, 0x28, 0xff, 0xc3, 0xa9];
+  const argv = [
+    'printf',
+    bytes.map((byte) => `\\${byte.toString(8)}`).join(''),
+  ];
+  const seen = [];
+  for (const onStdout of [null, (chunk) => seen.push(chunk)]) {
+    const child = sandbox.spawn(argv, { onStdout });
+    child.stdout.setEncoding('utf8');
+    const { stdoutBuffer, stdout } = await child.wait();
+    assert.deepEqual([...stdoutBuffer], bytes);
+    assert.equal(stdout, '\ufffd(\ufffdé');
+  }
+  assert.deepEqual([...Buffer.concat(seen)], bytes);
+});
+
 test('a program whose output nobody reads waits, and goes on when it is read', async (t) => {
   const sandbox = await open(t);
   const total = 8 * 2 ** 20;
@@ -189,6 +207,42 @@ test("a program that closes its stdin destroys the handle's, silently", async (t
   clearInterval(interval);
   child.kill('SIGKILL');
   await child.wait();
+});
+
+test('a write that nobody reads is told so by its callback, not by an error', async (t) => {
+  const sandbox = await open(t);
+  const child = sandbox.spawn(['head', '-c', '3']);
+  child.stdin.on('error', assert.fail);
+  const big = Buffer.alloc(2 ** 22, 'x');
+  const callback = new Promise((resolve) => child.stdin.write(big, resolve));
+  const { code, syscall, errno } = await callback;
+  assert.deepEqual([code, syscall, errno], ['EPIPE', 'write', -32]);
+  assert.equal((await child.wait()).stdout, 'xxx');
+  const another = sandbox.spawn(['head', '-c', '3']);
+  const endless = Readable.from(
+    (async function* () {
+      for (;;) yield big;
+    })(),
+  );
+  await assert.rejects(pipeline(endless, another.stdin), { code: 'EPIPE' });
+  await another.wait();
+});
+
+test('destroy() of stdin gives up what is being written, and is its end', async (t) => {
+  const sandbox = await open(t);
+  const child = sandbox.spawn([
+    ...['sh', '-c', 'echo up; until [ -e go ]; do sleep 0.01; done; wc -c'],
+  ]);
+  await once(child.stdout, 'data');
+  const callback = new Promise((resolve) =>
+    child.stdin.write(Buffer.alloc(2 ** 22), resolve),
+  );
+  child.stdin.destroy();
+  assert.equal((await callback).code, 'EPIPE');
+  await sandbox.writeFile('go', '');
+  const [size] = await once(child.stdout, 'data');
+  assert.ok(Number(size) < 2 ** 22);
+  assert.equal((await child.wait()).exitCode, 0);
 });
 
 test('a pipeline through a program works', async (t) => {
