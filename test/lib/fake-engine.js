@@ -59,6 +59,11 @@ class FakeRun {
     this.interrupts.push(insist);
   }
 
+  /** Of a process: nothing is there yet. */
+  read() {
+    return null;
+  }
+
   setAwaited(awaited) {
     this.isAwaited = awaited;
   }
