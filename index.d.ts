@@ -1879,7 +1879,10 @@ export interface SandboxProcessEvents {
   spawn: [];
   /** It has ended, and its box is gone. Output may still have to be read. */
   exit: [exitCode: number | null, signal: string | null];
-  /** It has ended, and both streams were read to their end or destroyed. */
+  /**
+   * It has ended, and both streams were read to their end or destroyed. One that
+   * nobody reads is not waited for: it keeps what it has.
+   */
   close: [exitCode: number | null, signal: string | null];
   /** What `wait()` rejects with; emitted only if somebody listens. */
   error: [error: unknown];

@@ -410,26 +410,40 @@ function isUnread(stream) {
   );
 }
 
-/** The first `most` bytes of a stream, and whether there were more. */
+/**
+ * The first `most` bytes of a stream, and whether there were more. A copy: a
+ * program that writes byte by byte makes a chunk of each, which take ten times
+ * the room of what is in them.
+ */
 class KeptOutput {
   isWanted = false;
   isTruncated = false;
-  #chunks = [];
-  #left;
+  #most;
+  #room = Buffer.alloc(0);
+  #size = 0;
 
   constructor(most) {
-    this.#left = most;
+    this.#most = most;
   }
 
   get bytes() {
-    return Buffer.concat(this.#chunks);
+    return this.#room.subarray(0, this.#size);
   }
 
   add(chunk) {
-    const fits = chunk.subarray(0, this.#left);
-    this.#left -= fits.length;
-    if (fits.length > 0) this.#chunks.push(fits);
+    const fits = chunk.subarray(0, this.#most - this.#size);
+    const size = this.#size + fits.length;
+    if (size > this.#room.length) this.#grow(size);
+    fits.copy(this.#room, this.#size);
+    this.#size = size;
     if (fits.length < chunk.length) this.isTruncated = true;
+  }
+
+  #grow(size) {
+    const enough = Math.max(size, 2 * this.#room.length);
+    const larger = Buffer.allocUnsafeSlow(Math.min(enough, this.#most));
+    this.#room.copy(larger, 0, 0, this.#size);
+    this.#room = larger;
   }
 }
 

@@ -140,6 +140,17 @@ test('an encoding is for who reads the stream: the result and callbacks have byt
   assert.deepEqual([...Buffer.concat(seen)], bytes);
 });
 
+test('what a reader does to a chunk does not change the result', async (t) => {
+  const sandbox = await open(t);
+  const onStdout = (chunk) => chunk.fill('x');
+  const argv = ['echo', 'one'];
+  const child = sandbox.spawn(argv, { onStdout });
+  child.stdout.on('data', onStdout);
+  assert.equal((await child.wait()).stdout, 'one\n');
+  const { stdout } = await sandbox.run(argv, { onStdout });
+  assert.equal(stdout, 'one\n');
+});
+
 test('a program whose output nobody reads waits, and goes on when it is read', async (t) => {
   const sandbox = await open(t);
   const total = 8 * 2 ** 20;
