@@ -1875,7 +1875,7 @@ export class Kernel {
 
 /** The events of {@link SandboxProcess}, with their arguments. */
 export interface SandboxProcessEvents {
-  /** Its box has it; `pid` is known. */
+  /** Its box has it; `pid` is known. Comes before all output. */
   spawn: [];
   /** It has ended, and its box is gone. Output may still have to be read. */
   exit: [exitCode: number | null, signal: string | null];
@@ -1884,7 +1884,7 @@ export interface SandboxProcessEvents {
    * nobody reads is not waited for: it keeps what it has.
    */
   close: [exitCode: number | null, signal: string | null];
-  /** What `wait()` rejects with; emitted only if somebody listens. */
+  /** What `wait()` rejects with, before `"exit"`; only if somebody listens. */
   error: [error: unknown];
 }
 

@@ -246,6 +246,8 @@ class SandboxProcess extends EventEmitter {
 
   #read(index) {
     if (!this.#wanted[index] || this.#hasEnded) return;
+    // It may have written something already: 'spawn' comes before all of it.
+    if (this.#pid === undefined) return;
     let chunk;
     try {
       chunk = this.#run.read(index);
@@ -261,6 +263,10 @@ class SandboxProcess extends EventEmitter {
       if (!this.#isCutOff && !this.#failure) stream.push(null);
     } else if (stream.destroyed) this.#want(index);
     else this.#give(index, chunk);
+  }
+
+  #readBoth() {
+    for (const index of this.#streams.keys()) this.#read(index);
   }
 
   // The result and callbacks get the bytes as they came, which a stream with an
@@ -324,16 +330,24 @@ class SandboxProcess extends EventEmitter {
       // What was in the pipe at the end.
       this.#give(streamNames.indexOf(kind), first);
     } else if (kind === 'output') {
-      for (const index of this.#streams.keys()) this.#read(index);
+      this.#readBoth();
     } else if (kind === 'input') {
       this.#input.answer(first === 1);
     } else if (kind === 'frame') {
       this.#frames.add(first, second);
     } else if (kind === 'start') {
-      this.#pid = first;
-      this.emit('spawn');
+      this.#onStart(first);
     } else if (kind === 'end') {
       this.#onEnd(first, second);
+    }
+  }
+
+  #onStart(pid) {
+    this.#pid = pid;
+    try {
+      this.emit('spawn');
+    } finally {
+      this.#readBoth();
     }
   }
 
@@ -354,6 +368,21 @@ class SandboxProcess extends EventEmitter {
     this.#input.close();
     this.#markEnded(native);
     try {
+      this.#announceFailure();
+    } finally {
+      this.#announceExit();
+    }
+  }
+
+  // Before 'exit', as with node:child_process: who awaits that gets it. Who does
+  // not listen learns it from wait().
+  #announceFailure() {
+    if (!this.#failure || this.listenerCount('error') === 0) return;
+    this.emit('error', this.#failure.error);
+  }
+
+  #announceExit() {
+    try {
       this.emit('exit', this.#exitCode, this.#signalCode);
     } finally {
       this.#streams.forEach((stream, index) => {
@@ -361,10 +390,6 @@ class SandboxProcess extends EventEmitter {
           this.#markDone[index]();
         }
       });
-      // Who does not listen learns it from wait().
-      if (this.#failure && this.listenerCount('error') > 0) {
-        this.emit('error', this.#failure.error);
-      }
     }
   }
 

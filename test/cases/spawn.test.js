@@ -384,6 +384,27 @@ test('events come in order: spawn, exit, close', async (t) => {
   assert.equal(child.signalCode, null);
 });
 
+test('an error comes before exit, so that who awaits that gets it', async (t) => {
+  const sandbox = await open(t);
+  const controller = new AbortController();
+  const { signal } = controller;
+  const child = sandbox.spawn(['sleep', '77'], { signal });
+  const events = [];
+  for (const name of ['spawn', 'error', 'exit', 'close']) {
+    child.on(name, () => events.push(name));
+  }
+  await once(child, 'spawn');
+  const closed = new Promise((resolve) => child.on('close', resolve));
+  const exited = once(child, 'exit');
+  const reason = new Error('enough');
+  controller.abort(reason);
+  await assert.rejects(exited, (error) => error === reason);
+  await closed;
+  assert.deepEqual(events, ['spawn', 'error', 'exit', 'close']);
+  const unstarted = sandbox.spawn(['true'], { cwd: 'missing' });
+  await assert.rejects(once(unstarted, 'exit'), { code: 'ERR_SANDBOX_SETUP' });
+});
+
 test("'close' does not wait for a stream that nobody reads, and its output is kept", async (t) => {
   const sandbox = await open(t);
   const child = sandbox.spawn(['sh', '-c', 'echo out; echo err >&2']);
