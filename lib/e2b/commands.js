@@ -70,6 +70,10 @@ function errorText({ exitCode, signal, fault }) {
   return signal ? `ended by ${signal}` : `exit code ${exitCode}`;
 }
 
+function closedStdin() {
+  return new SandboxError('The stdin of the command is closed');
+}
+
 class CommandHandle {
   #process;
   #outputs;
@@ -130,11 +134,12 @@ class CommandHandle {
       );
     }
     const { stdin } = this.#process;
-    if (stdin.destroyed || stdin.writableEnded) {
-      throw new SandboxError('The stdin of the command is closed');
-    }
+    if (stdin.destroyed || stdin.writableEnded) throw closedStdin();
     await new Promise((resolve, reject) => {
-      stdin.write(data, (error) => (error ? reject(error) : resolve()));
+      stdin.write(data, (error) => {
+        if (!error) resolve();
+        else reject(stdin.destroyed ? closedStdin() : toE2bError(error));
+      });
     });
   }
 

@@ -341,6 +341,19 @@ test('a command in the background can be read, written to and killed', async (t)
   const ended = await cat.wait();
   assert.deepEqual(ended, { exitCode: 0, stdout: 'all', stderr: '' });
 
+  const closed = await commands.run('exec <&-; echo up; sleep 60', {
+    background: true,
+    stdin: true,
+  });
+  await eventually(() => closed.stdout === 'up\n', 'stdin is closed');
+  for (const data of ['told', 'told again']) {
+    await assert.rejects(closed.sendStdin(data), {
+      name: 'SandboxError',
+      message: /^The stdin of the command is closed$/,
+    });
+  }
+  await closed.kill();
+
   const deaf = await commands.run('sleep 60', { background: true });
   await assert.rejects(deaf.sendStdin('x'), /stdin: true/);
   await assert.rejects(deaf.disconnect(), e2b.SandboxError);
