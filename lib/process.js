@@ -265,8 +265,13 @@ class SandboxProcess extends EventEmitter {
     else this.#give(index, chunk);
   }
 
+  // What a reader of one throws is not the other's concern.
   #readBoth() {
-    for (const index of this.#streams.keys()) this.#read(index);
+    try {
+      this.#read(0);
+    } finally {
+      this.#read(1);
+    }
   }
 
   // The result and callbacks get the bytes as they came, which a stream with an

@@ -51,6 +51,19 @@ test("what a listener of 'spawn' throws does not hold the output", async () => {
   await sandbox.close();
 });
 
+test('what a reader of stdout throws does not hold stderr', async () => {
+  const { child, run, events, sandbox } = await startQuickly();
+  const thrown = new Error('mine');
+  child.stdout.on('data', () => {
+    throw thrown;
+  });
+  assert.throws(() => run.emit('start', 2), thrown);
+  await settle();
+  assert.deepEqual(events, ['out', 'err']);
+  run.end();
+  await sandbox.close();
+});
+
 test('output of a process whose start was never told is not lost', async () => {
   const { child, run, events, sandbox } = await startQuickly();
   run.emit('stdout', Buffer.from('rest'));
