@@ -61,18 +61,22 @@ static char* next_line(struct gbx_mount_list* list, int* ret_error) {
 }
 
 /* The kernel writes blanks and backslashes in names as "\040". */
+static char take_byte(char** at) {
+  const char* from = *at;
+  if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' &&
+      from[2] <= '7' && from[3] >= '0' && from[3] <= '7') {
+    *at += 4;
+    return (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
+  }
+  (*at)++;
+  return from[0];
+}
+
 static bool take_path(char** at, char* ret_path) {
   size_t used = 0;
-  for (; **at != ' ' && **at != '\0'; (*at)++) {
-    char byte = **at;
-    if (byte == '\\' && (*at)[1] >= '0' && (*at)[1] <= '3' && (*at)[2] >= '0' &&
-        (*at)[2] <= '7' && (*at)[3] >= '0' && (*at)[3] <= '7') {
-      byte = (char)(((*at)[1] - '0') * 64 + ((*at)[2] - '0') * 8 +
-                    ((*at)[3] - '0'));
-      *at += 3;
-    }
+  while (**at != ' ' && **at != '\0') {
     if (used == PATH_MAX - 1) return false;
-    ret_path[used++] = byte;
+    ret_path[used++] = take_byte(at);
   }
   ret_path[used] = '\0';
   if (**at == ' ') (*at)++;
@@ -94,7 +98,51 @@ int gbx_mount_list_next(struct gbx_mount_list* list,
   char* at = line + used;
   if (!take_path(&at, ret_line->root) || !take_path(&at, ret_line->target))
     return -EBADMSG;
+  /* Behind them " - ", the type and the source; names have no blanks. */
+  char* options = strstr(at, " - ");
+  for (int i = 0; i < 3 && options != NULL; i++)
+    options = strchr(options + 1, ' ');
+  if (options == NULL) return -EBADMSG;
+  ret_line->options = options + 1;
   return 1;
+}
+
+/* ---- Overlays ------------------------------------------------------------ */
+
+/* One path, of which `lowerdir` may have many: "/a:/b\:c". */
+static bool take_layer(char** at, char* ret_path) {
+  size_t used = 0;
+  while (**at != ':' && **at != ',' && **at != '\0') {
+    char byte = take_byte(at);
+    if (byte == '\\' && **at != '\0') byte = take_byte(at);
+    if (used < PATH_MAX - 1) ret_path[used++] = byte;
+  }
+  ret_path[used] = '\0';
+  return used > 0 && used < PATH_MAX - 1;
+}
+
+/* The value that begins the rest of some options, or NULL. */
+static char* find_layers(char* options) {
+  static const char* const keys[] = {
+      "lowerdir=", "lowerdir+=", "datadir+=", "upperdir="};
+  for (;;) {
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+      if (strncmp(options, keys[i], strlen(keys[i])) == 0)
+        return options + strlen(keys[i]);
+    char* comma = strchr(options, ',');
+    if (comma == NULL) return NULL;
+    options = comma + 1;
+  }
+}
+
+bool gbx_next_layer(char** options, char ret_path[PATH_MAX]) {
+  for (;;) {
+    char* at = **options == ':' ? *options + 1 : find_layers(*options);
+    if (at == NULL) return false;
+    bool is_path = take_layer(&at, ret_path);
+    *options = at;
+    if (is_path) return true;
+  }
 }
 
 /* ---- A file's place ------------------------------------------------------ */

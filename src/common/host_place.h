@@ -52,12 +52,17 @@ struct gbx_mount_line {
   unsigned major, minor;
   char root[PATH_MAX];   /* what of the file system is mounted */
   char target[PATH_MAX]; /* where */
+  char* options;         /* the file system's own; for as long as the line */
 };
 int gbx_mount_list_open(struct gbx_mount_list* list);
 /* Returns 1, 0 at the end, or a negative errno. */
 int gbx_mount_list_next(struct gbx_mount_list* list,
                         struct gbx_mount_line* ret_line);
 void gbx_mount_list_close(struct gbx_mount_list* list);
+
+/* Takes from the options of an overlay the next of the folders that it shows as
+ * one. Returns false if there is none. */
+bool gbx_next_layer(char** options, char ret_path[PATH_MAX]);
 
 /* Whether the path `path` is `folder`, or below it. */
 bool gbx_path_is_within(const char* path, const char* folder);

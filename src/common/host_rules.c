@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include "common/fd.h"
@@ -77,6 +78,7 @@ static const char* const secrets[] = {
 /* What the kernel makes up, where a write is a command, and hugetlbfs, which
  * takes none. */
 static const uint32_t kernel_filesystems[] = {
+    AAFS_MAGIC,
     BPF_FS_MAGIC,
     BINFMTFS_MAGIC,
     CGROUP_SUPER_MAGIC,
@@ -88,18 +90,26 @@ static const uint32_t kernel_filesystems[] = {
     NSFS_MAGIC,
     PROC_SUPER_MAGIC,
     PSTOREFS_MAGIC,
+    RDTGROUP_SUPER_MAGIC,
     SECURITYFS_MAGIC,
     SELINUX_MAGIC,
+    SMACK_MAGIC,
     SYSFS_MAGIC,
     TRACEFS_MAGIC,
-    0x62656570 /* configfs; no header names it */,
+    XENFS_SUPER_MAGIC,
+    0x62656570 /* configfs; no header names these */,
+    0x65735543 /* fusectl */,
     0x19800202 /* mqueue */,
+    0x6e667364 /* nfsd */,
 };
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
 /* A mount for each of more would make each judgement take too long. */
 #define MAX_SUBMOUNTS 256
+
+/* As deep as the kernel lets overlays lie on overlays. */
+#define MAX_OVERLAYS 2
 
 /* One question: may a box have this? */
 struct question {
@@ -108,6 +118,7 @@ struct question {
   const struct gbx_host_user* user;
   const char* name; /* not NULL: of what is to be made in it */
   const struct gbx_place* place;
+  int overlays; /* whose layer it is */
   struct gbx_host_refusal* refusal;
 };
 
@@ -317,6 +328,72 @@ static int check_temporary(const struct question* question) {
   return refuse(question, "own", "is a temporary workspace, or lies in one");
 }
 
+static int check(const struct question* question);
+
+/* The same of what a file or folder is a part of, or shows: `words` say how. */
+static int check_part(const struct question* whole, int fd, int overlays,
+                      const char* words) {
+  struct gbx_place place;
+  int result = gbx_place_find(fd, NULL, &place);
+  if (result < 0) return result;
+  struct question part = *whole;
+  part.fd = fd;
+  part.place = &place;
+  part.overlays = overlays;
+  result = check(&part);
+  if (result != 1) return result;
+  char those[sizeof whole->refusal->words];
+  (void)snprintf(those, sizeof those, "%s", whole->refusal->words);
+  return refuse(whole, whole->refusal->rule, "%s %.120s", words, those);
+}
+
+/* ---- What an overlay shows ----------------------------------------------- */
+
+static int check_layer(const struct question* question, const char* layer) {
+  if (layer[0] != '/') return 0; /* from where its mounter was: who knows */
+  char path[PATH_MAX];
+  if (snprintf(path, sizeof path, "%s%s", layer, question->place->inside) >=
+      (int)sizeof path)
+    return -ENAMETOOLONG;
+  cleanup_fd int fd = open(path, O_PATH | O_CLOEXEC);
+  if (fd < 0) /* as in find() */
+    return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
+  return check_part(question, fd, question->overlays + 1,
+                    "is an overlay of what");
+}
+
+/* An overlay gives the files of other folders as its own. Not looked at is what
+ * "/" is made of: in a container that is its image, and another name of nothing
+ * that lies there. */
+static int check_layers(const struct question* question) {
+  const struct gbx_place* place = question->place;
+  struct statfs fs;
+  struct stat root;
+  if (fstatfs(question->fd, &fs) < 0 || stat("/", &root) < 0) return -errno;
+  if ((uint32_t)fs.f_type != OVERLAYFS_SUPER_MAGIC ||
+      question->overlays == MAX_OVERLAYS ||
+      makedev(place->major, place->minor) == root.st_dev)
+    return 0;
+  struct gbx_mount_list list;
+  struct gbx_mount_line line;
+  int result = gbx_mount_list_open(&list);
+  if (result < 0) return result;
+  do {
+    result = gbx_mount_list_next(&list, &line);
+  } while (result == 1 && line.id != place->mount);
+  if (result == 0) result = -ESTALE;
+  if (result == 1) {
+    char layer[PATH_MAX];
+    result = 0;
+    while (result == 0 && gbx_next_layer(&line.options, layer))
+      result = check_layer(question, layer);
+  }
+  gbx_mount_list_close(&list);
+  return result;
+}
+
+/* ---- All of it ----------------------------------------------------------- */
+
 static int check(const struct question* question) {
   int result = check_table(question);
   if (result == 0) result = check_filesystem(question);
@@ -325,6 +402,7 @@ static int check(const struct question* question) {
     result = check_home(question, home, "$HOME", true);
   if (result == 0) result = check_accounts(question);
   if (result == 0) result = check_temporary(question);
+  if (result == 0) result = check_layers(question);
   return result;
 }
 
@@ -334,18 +412,7 @@ static int check_submount(const struct question* whole, const char* path) {
   cleanup_fd int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   /* Another mount lies over its place: it cannot be seen here, nor in a box. */
   if (fd < 0) return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
-  struct gbx_place place;
-  int result = gbx_place_find(fd, NULL, &place);
-  if (result < 0) return result;
-  struct question part = *whole;
-  part.fd = fd;
-  part.place = &place;
-  result = check(&part);
-  if (result != 1) return result;
-  char words[sizeof whole->refusal->words];
-  (void)snprintf(words, sizeof words, "%s", whole->refusal->words);
-  return refuse(whole, whole->refusal->rule, "holds a mount that %.130s",
-                words);
+  return check_part(whole, fd, 0, "holds a mount that");
 }
 
 /* They come along with what they are mounted on. */

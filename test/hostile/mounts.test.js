@@ -318,6 +318,84 @@ test('MNT-01 a bind mount of what is refused is refused, and what holds one', as
   assert.equal((await host.end()).exitCode, 0);
 });
 
+test('MNT-01 file systems of the kernel are refused wherever they are mounted', async (t) => {
+  if (!isRoot || !canMount(t)) return; // Others may mount none of them.
+  const folder = scratchFolder(t);
+  const known = fs.readFileSync('/proc/filesystems', 'utf8');
+  const types = [
+    ...['proc', 'sysfs', 'cgroup', 'cgroup2', 'debugfs', 'tracefs', 'bpf'],
+    ...['securityfs', 'pstore', 'mqueue', 'devpts', 'hugetlbfs', 'fusectl'],
+  ].filter((type) => new RegExp(`\\t${type}$`, 'm').test(known));
+  const places = types.map((type) => makeFolder(folder, type));
+  const host = startWithMounts(
+    t,
+    types
+      .map((type, i) => [type, `"\${${i + 1}}"`])
+      .map(
+        ([type, place]) =>
+          `mount -t ${type} none ${place} 2>&- || mount -t tmpfs other ${place}`,
+      )
+      .join('\n'),
+    places,
+  );
+  const mounted = await host.ask(({ fs: files }) =>
+    files.readFileSync('/proc/self/mounts', 'utf8'),
+  );
+  const cases = places
+    .filter((place) => !mounted.includes(`other ${place} `))
+    .map((place) => [place, 'ro', ['ls', '/data']]);
+  assert.ok(cases.length > 5, `${cases}`);
+  const seen = await tryMounts(host, cases);
+  for (const [i, { rule }] of seen.entries()) {
+    assert.equal(rule, 'kernel', cases[i][0]);
+  }
+  assert.equal((await host.end()).exitCode, 0);
+});
+
+test('MNT-01 an overlay that shows what is refused is refused, layer by layer', async (t) => {
+  if (!canMount(t)) return;
+  const folder = scratchFolder(t);
+  const [home, mine, empty, over, holds, twin, plain] = [
+    ...['home', 'mine', 'empty', 'over', 'holds', 'twin', 'plain'],
+  ].map((name) => makeFolder(folder, name));
+  const odd = makeFolder(home, '.a:b,c d', 'deep');
+  const work = makeFolder(home, 'work');
+  makeFolder(holds, 'below');
+  for (const place of [odd, mine, work]) {
+    fs.writeFileSync(path.join(place, 'file'), 'shown');
+  }
+  setHome(t, home);
+  const escaped = odd.replace(/[:,]/g, '\\$&').replace(/\/deep$/, '');
+  const host = startWithMounts(
+    t,
+    'lay() { mount -t overlay none -o "lowerdir=$1" "$2"; }\n' +
+      'lay "/etc:$1" "$2"; lay "$3:$1" "$4/below"; ' +
+      'lay "$5:$1" "$6"; lay "$7:$1" "$8"; lay "$6:$1" "$1"',
+    [empty, over, escaped, holds, home, plain, mine, twin],
+  );
+  const seen = await tryMounts(host, [
+    [over, 'ro', ['ls', '/data']],
+    [path.join(over, 'ssl'), 'ro', ['ls', '/data']],
+    [path.join(over, 'passwd'), 'ro', ['cat', '/data']],
+    [holds, 'ro', ['ls', '/data']],
+    [path.join(holds, 'below', 'deep'), 'ro', ['cat', '/data/file']],
+    [plain, 'ro', ['ls', '/data']],
+    [path.join(plain, '.a:b,c d'), 'ro', ['ls', '/data']],
+    [path.join(empty, '.a:b,c d'), 'ro', ['ls', '/data']], // of an overlay
+    [path.join(plain, 'work'), 'ro', ['cat', '/data/file']],
+    [twin, 'ro', ['cat', '/data/file']],
+  ]);
+  assert.deepEqual(
+    seen.map((one) => one.rule ?? one),
+    [
+      ...['system', 'system', 'system', 'hidden', 'hidden', 'home', 'hidden'],
+      ...['hidden', 'shown', 'shown'],
+    ],
+  );
+  assert.match(seen[0].message, /is an overlay of what is \/etc/);
+  assert.equal((await host.end()).exitCode, 0);
+});
+
 test('MNT-04 a source on a mount with nosuid, nodev and noexec keeps these, and is read-only all the way down', async (t) => {
   if (!canMount(t)) return;
   const source = makeFolder(scratchFolder(t), 'source');
