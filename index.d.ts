@@ -90,7 +90,9 @@ export interface SandboxOptions {
    *
    * Sources that no box may have, what is in them and what holds them are
    * refused: see {@link MountRule}. `open()` finds that out of the file itself,
-   * so another spelling, a symlink or a bind mount of it is refused as well.
+   * so another spelling, a symlink, a bind mount or an overlay of it is refused
+   * as well. A source that is deleted or replaced after that makes calls reject;
+   * a folder that is mounted shows what is replaced in it.
    *
    * @default null
    * @throws {MountRefused} ERR_SANDBOX_MOUNT_REFUSED — from the constructor if

@@ -58,7 +58,8 @@ const nativeCodes = {
     meaning: 'The workspace cannot be used',
     cause:
       'It is no folder, this user may not write to it, its disk is full, it ' +
-      'was replaced, or it is a folder of the system or the home folder.',
+      'was deleted or replaced, or it is a folder of the system or the home ' +
+      'folder.',
     remedy:
       'Name a folder that is made for it and that this user may write to, or ' +
       'leave `workspace` out.',
@@ -185,8 +186,9 @@ const nativeCodes = {
   MOUNT: {
     meaning: 'The mount could not be made',
     cause:
-      'Its source is not there or was replaced, its target has no place in the ' +
-      "box's root, or its file system cannot give it to root's boxes.",
+      'Its source is not there or was deleted or replaced, its target has no ' +
+      "place in the box's root, or its file system cannot give it to root's " +
+      'boxes.',
     remedy: 'Go by the message: it names the path and what is wrong with it.',
   },
   PRELOAD: {

@@ -17,6 +17,7 @@ const errnos = new Map([
   ...Array.from(getSystemErrorMap(), ([number, known]) => [-number, known]),
   [109, ['ETOOMANYREFS', 'too many descriptors on their way']],
   [8, ['ENOEXEC', 'no format of a program that this machine executes']],
+  [116, ['ESTALE', 'no longer the same file']],
   [122, ['EDQUOT', 'disk quota exceeded']],
 ]);
 

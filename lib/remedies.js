@@ -442,6 +442,14 @@ const rules = [
   },
   {
     codes: ['MOUNT'],
+    errnos: ['ESTALE'],
+    diagnose: fixed(
+      'Make a new Sandbox. Of a file that programs replace when they save it, ' +
+        'mount the folder.',
+    ),
+  },
+  {
+    codes: ['MOUNT'],
     steps: /^mount target$/,
     diagnose: fixed(
       'Take a target of its own, such as "/data": new folders can be made ' +
@@ -454,7 +462,7 @@ const rules = [
     diagnose: fixed('Make it first: glovebox makes nothing outside of a box.'),
   },
   {
-    codes: ['MOUNT'],
+    codes: ['WORKSPACE'],
     errnos: ['ESTALE'],
     diagnose: fixed('Make a new Sandbox.'),
   },

@@ -113,7 +113,10 @@ static int judge(int fd, const struct gbx__mounts* mounts, size_t index,
       fd, mounts->list[index].writable ? GBX_USE_WRITE : GBX_USE_READ, user,
       &refusal);
   if (result < 0)
-    return fail_one(mounts, index, GBX_E_MOUNT, -result, "cannot be judged",
+    return fail_one(mounts, index, GBX_E_MOUNT, -result,
+                    result == -ESTALE
+                        ? "has no name among the mounts of this process"
+                        : "cannot be judged",
                     err);
   if (result == 0) return 0;
   char words[200];
@@ -136,7 +139,7 @@ static int settle_path(int fd, struct gbx__mounts* mounts, size_t index,
   if (lstat(path, &st) < 0 || st.st_dev != mount->dev ||
       st.st_ino != mount->ino)
     return fail_one(mounts, index, GBX_E_MOUNT, ESTALE,
-                    "was replaced meanwhile", err);
+                    "was deleted or replaced meanwhile", err);
   char* real = strdup(path);
   if (real == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "strdup", "mounts");

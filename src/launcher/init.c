@@ -273,10 +273,15 @@ static pid_t start_payload(const struct box_spec* spec, int socket_fd,
 }
 
 static int attach_workspace(int tree_fd, struct gbx_err* err) {
-  if (sys_move_mount(tree_fd, AT_FDCWD, "/workspace") < 0)
-    return gbx_fail(err, GBX_E_SETUP, errno, "move_mount", "/workspace");
-  (void)close(tree_fd);
-  return 0;
+  if (sys_move_mount(tree_fd, AT_FDCWD, "/workspace") == 0) {
+    (void)close(tree_fd);
+    return 0;
+  }
+  /* The place is in every root: what has no name any more cannot be moved. */
+  if (errno == ENOENT)
+    return gbx_fail(err, GBX_E_WORKSPACE, ESTALE, "workspace",
+                    "has been deleted or replaced");
+  return gbx_fail(err, GBX_E_SETUP, errno, "move_mount", "/workspace");
 }
 
 /* A ready box was made for the default memory limit. */

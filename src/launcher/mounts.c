@@ -121,9 +121,13 @@ static int attach_one(const char* from, const char* target,
   cleanup_fd int fd = sys_open_unlinked(target);
   if (fd < 0)
     return gbx_fail(err, GBX_E_MOUNT, errno, "mount target", "%s", target);
-  if (sys_move_mounted(from, fd) < 0)
-    return gbx_fail(err, GBX_E_MOUNT, errno, "mount target", "%s", target);
-  return 0;
+  if (sys_move_mounted(from, fd) == 0) return 0;
+  /* Both are there: what has no name any more cannot be moved. */
+  if (errno == ENOENT)
+    return gbx_fail(err, GBX_E_MOUNT, ESTALE, "mount target",
+                    "has lost its source, which was deleted or replaced: %s",
+                    target);
+  return gbx_fail(err, GBX_E_MOUNT, errno, "mount target", "%s", target);
 }
 
 int mounts_attach(int tree_fd, const struct root_image* image,

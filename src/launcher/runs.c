@@ -58,6 +58,9 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
     gbx_fds_close(&none);
     box->limits = *limits;
   }
+  /* A new one says so best: it cannot get the workspace any more. */
+  if (box->state == BOX_BOUND && shelf_is_lost(run->request.workspace))
+    return gbx_fail(err, GBX_E_WORKSPACE, ESTALE, "workspace", "is lost");
   cleanup_fd int tree_fd = -1;
   cleanup_fd int mounts_fd = -1;
   if (box->state != BOX_BOUND) {

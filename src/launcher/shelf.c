@@ -60,6 +60,13 @@ bool shelf_has(uint32_t id) {
   return access(path, F_OK) == 0;
 }
 
+bool shelf_is_lost(uint32_t id) {
+  char path[64];
+  struct stat info;
+  place_of(id, path, sizeof path);
+  return stat(path, &info) == 0 && info.st_nlink == 0;
+}
+
 int shelf_clone(uint32_t id, struct gbx_err* err) {
   char path[64];
   place_of(id, path, sizeof path);

@@ -20,6 +20,10 @@ void shelf_drop(uint32_t id);
 
 bool shelf_has(uint32_t id);
 
+/* Whether it seems to have been deleted on the host: some file systems count no
+ * names of a folder. */
+bool shelf_is_lost(uint32_t id);
+
 /* Returns a detached copy of its tree. */
 int shelf_clone(uint32_t id, struct gbx_err* err);
 

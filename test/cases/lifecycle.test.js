@@ -220,6 +220,26 @@ test('open() that failed can be tried again', async (t) => {
   await sandbox.close();
 });
 
+test('a call in a workspace that was deleted or made anew rejects and says so', async (t) => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'workspace-'));
+  const lost = {
+    code: 'ERR_SANDBOX_WORKSPACE',
+    errno: 'ESTALE',
+    message:
+      /: workspace has been deleted or replaced: .*Make a new Sandbox\.$/,
+  };
+  for (const isMadeAnew of [true, false]) {
+    const sandbox = await open(t, { workspace: folder });
+    assert.equal((await sandbox.run(['true'])).exitCode, 0);
+    fs.rmdirSync(folder);
+    if (isMadeAnew) fs.mkdirSync(folder);
+    await assert.rejects(sandbox.run(['true']), lost);
+    await assert.rejects(sandbox.runCode('1'), lost);
+    await assert.rejects(sandbox.kernel(), lost);
+    await sandbox.close();
+  }
+});
+
 test('withSandbox closes when its function returns, throws or rejects', async () => {
   let sandbox;
   let workspace;

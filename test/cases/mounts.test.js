@@ -5,7 +5,8 @@
 // test/hostile/mounts.test.js.
 
 const assert = require('node:assert/strict');
-const { execFileSync } = require('node:child_process');
+const { execFileSync, spawn } = require('node:child_process');
+const { once } = require('node:events');
 const fs = require('node:fs');
 const path = require('node:path');
 const {
@@ -15,6 +16,7 @@ const {
   isRoot,
   makeFolder,
   open,
+  skip,
   test,
 } = require('../helpers/harness.js');
 
@@ -208,6 +210,86 @@ test('what is mounted on the host later is not in a box', async (t) => {
   } finally {
     execFileSync('umount', [at('in')]);
   }
+});
+
+test('a source that is deleted or replaced fails the next call, which says so', async (t) => {
+  const at = makeFolders(t);
+  const replace = {
+    deleted: (name) => fs.rmSync(at(name), { recursive: true }),
+    'made anew': (name) => {
+      fs.rmSync(at(name), { recursive: true });
+      fs.mkdirSync(at(name));
+    },
+    // As editors save.
+    saved: (name) => {
+      fs.writeFileSync(at('aside'), 'key = new\n');
+      fs.renameSync(at('aside'), at(name));
+    },
+  };
+  for (const [how, name] of [
+    ['saved', 'settings.ini'],
+    ['deleted', 'settings.ini'],
+    ['made anew', 'in'],
+    ['deleted', 'in'],
+  ]) {
+    const mounts = { [at(name)]: '/lost', [at('out')]: '/out' };
+    const sandbox = await open(t, { mounts });
+    const kernel = await sandbox.kernel();
+    assert.equal((await sandbox.run(['ls', '/lost'])).exitCode, 0);
+    replace[how](name);
+    const lost = {
+      code: 'ERR_SANDBOX_MOUNT',
+      errno: 'ESTALE',
+      message:
+        /: "\/lost" has lost its source, which was deleted or replaced: .*Make a new Sandbox/,
+    };
+    await assert.rejects(sandbox.run(['ls', '/']), lost, `${name} ${how}`);
+    await assert.rejects(sandbox.runCode('1'), lost, `${name} ${how}`);
+    // A box that runs has what it had.
+    const look = `import os; os.path.exists('/lost')`;
+    assert.equal((await kernel.runCode(look)).text, 'True');
+    await sandbox.close();
+    if (how === 'deleted') continue;
+    const again = await open(t, { mounts });
+    const shown = await again.run(['cat', '/lost']);
+    assert.equal(shown.stdout, how === 'saved' ? 'key = new\n' : '');
+  }
+});
+
+test('MNT-01 a source that only another mount namespace has cannot be judged, nor one that was deleted', async (t) => {
+  const at = makeFolders(t);
+  const fd = fs.openSync(at('in'));
+  t.after(() => fs.closeSync(fd));
+  const mounts = { [`/proc/self/fd/${fd}`]: '/data' };
+  const sandbox = await open(t, { mounts });
+  assert.equal((await sandbox.run(['ls', '/data'])).stdout, 'data.csv\n');
+  fs.rmSync(at('in'), { recursive: true });
+  await assert.rejects(new glovebox.Sandbox({ mounts }).open(), {
+    code: 'ERR_SANDBOX_MOUNT',
+    errno: 'ESTALE',
+    message: /was deleted or replaced meanwhile: /,
+  });
+
+  const child = spawn('unshare', [
+    isRoot ? '-m' : '-rm',
+    ...['sh', '-c', 'echo $$; exec sleep 300'],
+  ]);
+  t.after(() => child.kill('SIGKILL'));
+  const [pid] = await Promise.race([
+    once(child.stdout, 'data'),
+    once(child, 'close'),
+  ]);
+  if (!Number(pid)) return skip(t, 'no mount namespaces here');
+  const there = `/proc/${Number(pid)}/root${at('out')}`;
+  assert.deepEqual(fs.readdirSync(there), []);
+  await assert.rejects(
+    new glovebox.Sandbox({ mounts: { [there]: '/data' } }).open(),
+    {
+      code: 'ERR_SANDBOX_MOUNT',
+      errno: 'ESTALE',
+      message: /has no name among the mounts of this process: /,
+    },
+  );
 });
 
 test('after the sandbox processes died, the mounts are there again', async (t) => {

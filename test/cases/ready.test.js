@@ -76,6 +76,21 @@ test('a call with limits of its own gets a box that has them', async (t) => {
   assert.equal(await size(), usual);
 });
 
+test('a box that waits with a workspace that was deleted serves no call', async (t) => {
+  const workspace = fs.mkdtempSync(path.join(os.tmpdir(), 'workspace-'));
+  t.after(() => fs.rmdirSync(workspace));
+  const sandbox = await open(t, { workspace });
+  await sandbox.run(['true']);
+  await sandbox.run(['true']);
+  await eventually(isBound, 'no box was bound');
+  fs.rmdirSync(workspace);
+  fs.mkdirSync(workspace);
+  await assert.rejects(sandbox.run(['touch', 'lost']), {
+    code: 'ERR_SANDBOX_WORKSPACE',
+    errno: 'ESTALE',
+  });
+});
+
 test('a workspace is let go by close(), also by boxes that wait', async (t) => {
   const workspace = fs.mkdtempSync(path.join(os.tmpdir(), 'workspace-'));
   const sandbox = await open(t, { workspace });
