@@ -8,6 +8,7 @@ const assert = require('node:assert/strict');
 const { execFileSync, spawn } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
+const net = require('node:net');
 const path = require('node:path');
 const {
   descendants,
@@ -210,6 +211,20 @@ test('what is mounted on the host later is not in a box', async (t) => {
   } finally {
     execFileSync('umount', [at('in')]);
   }
+});
+
+test('NET-04: who listens on a socket in a mount can be talked to, also one that comes later: FACT', async (t) => {
+  const at = makeFolders(t);
+  const sandbox = await open(t, { mounts: { [at('in')]: '/data' } });
+  const server = net.createServer((socket) => socket.end('host'));
+  server.listen(at('in/socket'));
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const code = `import socket
+with socket.socket(socket.AF_UNIX) as s:
+    s.connect('/data/socket')
+    print(s.recv(9).decode())`;
+  assert.equal((await sandbox.runCode(code)).stdout, 'host\n');
 });
 
 test('a source that is deleted or replaced fails the next call, which says so', async (t) => {

@@ -23,7 +23,7 @@ const {
   skip,
   test,
 } = require('../helpers/harness.js');
-const { askScript } = require('../helpers/host-script.js');
+const { askScript, startHost } = require('../helpers/host-script.js');
 const { forms } = require('../helpers/forms.js');
 const {
   ask,
@@ -37,7 +37,7 @@ const {
 } = require('./attack.js');
 
 const shared = { network: true };
-const { ENOSYS } = os.constants.errno;
+const { ENOSYS, EPERM } = os.constants.errno;
 const python = packagedPython ?? 'python3';
 
 /** What this kernel has of Landlock. */
@@ -316,6 +316,41 @@ test('NET-04: where the kernel has no scopes it is said, and abstract sockets ar
   const named = having.warnings.map(({ code }) => code);
   assert.ok(!named.includes('GLOVEBOX_NETWORK'), String(named));
   assert.doesNotMatch(having.features, /without .*Landlock scopes/);
+});
+
+test('NET-04: where the kernel has scopes and they cannot be set, nothing runs', async (t) => {
+  if (!hasScopes) return skip(t, 'no Landlock scopes');
+  if (!hasCompiler()) return skip(t, 'no C compiler');
+  const restrictSelf = numbers.landlock_create_ruleset + 2;
+  const rules = [EPERM, restrictSelf].map(String);
+  const host = startHost(t, { wrapper: [compile('filtered'), ...rules, '--'] });
+  const [withNetwork, without] = await host.ask(
+    async ({ glovebox: { Sandbox: There } }) => {
+      const answers = [];
+      for (const network of [true, false]) {
+        const sandbox = await new There({ network }).open();
+        const say = (code, language) => sandbox.runCode(code, { language });
+        const calls = [
+          sandbox.run(['echo', 'ran']),
+          say('print("ran")', 'python'),
+          say('console.log("ran")', 'node'),
+          say('echo ran', 'bash'),
+          sandbox.kernel().then((kernel) => kernel.runCode('print("ran")')),
+        ].map((call) =>
+          call.then(
+            ({ stdout }) => stdout,
+            ({ code, step }) => `${code} ${step}`,
+          ),
+        );
+        answers.push(await Promise.all(calls));
+        await sandbox.close();
+      }
+      return answers;
+    },
+  );
+  const failed = 'ERR_SANDBOX_SETUP landlock_restrict_self';
+  assert.deepEqual(withNetwork, Array(5).fill(failed));
+  assert.deepEqual(without, Array(5).fill('ran\n'));
 });
 
 /** Python as root of a network namespace of its own: the twin of a box. */
