@@ -106,22 +106,50 @@ static int fail_one(const struct gbx__mounts* mounts, size_t index,
                   mounts->list[index].source);
 }
 
+static enum gbx_host_use use_of(const struct gbx__mount* mount) {
+  return mount->writable ? GBX_USE_WRITE : GBX_USE_READ;
+}
+
+static int fail_refused(const struct gbx__mounts* mounts, size_t index,
+                        const struct gbx_host_refusal* refusal,
+                        struct gbx_err* err) {
+  char words[200];
+  (void)snprintf(words, sizeof words, "%s %s", refusal->rule, refusal->words);
+  return fail_one(mounts, index, GBX_E_MOUNT_REFUSED, EPERM, words, err);
+}
+
 static int judge(int fd, const struct gbx__mounts* mounts, size_t index,
                  const struct gbx_host_user* user, struct gbx_err* err) {
   struct gbx_host_refusal refusal;
-  int result = gbx_host_judge(
-      fd, mounts->list[index].writable ? GBX_USE_WRITE : GBX_USE_READ, user,
-      &refusal);
+  int result = gbx_host_judge(fd, use_of(&mounts->list[index]), user, &refusal);
   if (result < 0)
     return fail_one(mounts, index, GBX_E_MOUNT, -result,
                     result == -ESTALE
                         ? "has no name among the mounts of this process"
                         : "cannot be judged",
                     err);
-  if (result == 0) return 0;
-  char words[200];
-  (void)snprintf(words, sizeof words, "%s %s", refusal.rule, refusal.words);
-  return fail_one(mounts, index, GBX_E_MOUNT_REFUSED, EPERM, words, err);
+  return result == 0 ? 0 : fail_refused(mounts, index, &refusal, err);
+}
+
+/* Of what cannot be opened the place is judged: nobody is to be told to make
+ * what would then be refused. */
+static int fail_unopened(const struct gbx__mounts* mounts, size_t index,
+                         int sys_errno, const struct gbx_host_user* user,
+                         struct gbx_err* err) {
+  const struct gbx__mount* mount = &mounts->list[index];
+  char path[PATH_MAX];
+  (void)snprintf(path, sizeof path, "%s", mount->source);
+  cleanup_fd int fd = -1;
+  for (char* slash; fd < 0 && (slash = strrchr(path, '/')) != NULL;) {
+    struct gbx_host_refusal refusal;
+    *slash = '\0';
+    fd = open(slash == path ? "/" : path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 &&
+        gbx_host_judge_new(fd, slash + 1, use_of(mount), user, &refusal) == 1)
+      return fail_refused(mounts, index, &refusal, err);
+  }
+  return fail_one(mounts, index, GBX_E_MOUNT, sys_errno, "cannot be opened",
+                  err);
 }
 
 /* The real path: whoever opens it again follows no symlink. */
@@ -175,7 +203,7 @@ static int prepare_one(struct gbx__mounts* mounts, size_t index,
   cleanup_fd int fd = open(mount->source, O_PATH | O_CLOEXEC);
   struct stat st;
   if (fd < 0 || fstat(fd, &st) < 0)
-    return fail_one(mounts, index, GBX_E_MOUNT, errno, "cannot be opened", err);
+    return fail_unopened(mounts, index, errno, user, err);
   mount->dev = st.st_dev;
   mount->ino = st.st_ino;
   mount->is_file = !S_ISDIR(st.st_mode);

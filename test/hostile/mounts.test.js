@@ -119,6 +119,23 @@ test('MNT-01 folders of the system are refused, by any name', async (t) => {
   }
 });
 
+test('MNT-01 what is not there is refused where it would be', async (t) => {
+  const folder = scratchFolder(t);
+  setHome(t, folder);
+  for (const [source, rule] of [
+    ['/etc/none', 'system'],
+    ['/etc/none/deep/er', 'system'],
+    ['/etc/passwd/none', 'system'],
+    ['/run/none.sock', 'run'],
+    ['/proc/none', 'kernel'],
+    [path.join(folder, '.ssh'), 'hidden'],
+    [path.join(folder, '.none', 'deep'), 'hidden'],
+  ]) {
+    await assertRefused(source, rule);
+  }
+  assert.deepEqual(fs.readdirSync(folder), []);
+});
+
 test('MNT-01 programs of the system may be read, as in every box, and not written', async (t) => {
   const sandbox = await open(t, { mounts: { '/usr/share': '/shared' } });
   const list = await sandbox.run(['ls', '/shared']);
