@@ -220,19 +220,23 @@ static int check_table(const struct question* question) {
              : refuse(question, held->rule, "is %s, or holds it", held->path);
 }
 
+/* The name of what in `outer` the place is or lies in, up to the next "/"; ""
+ * if it is `outer` itself. `step` is from gbx_place_is_within(). */
+static const char* name_below(const struct gbx_place* place,
+                              const struct gbx_place* outer, size_t step) {
+  if (step < place->count) return step > 0 ? place->steps[step - 1].name : "";
+  /* Through another mount: by the paths in the file system. */
+  const char* name = place->inside + strlen(outer->inside);
+  return name + strspn(name, "/");
+}
+
 /* The first name below the home, if it is hidden. */
 static int check_hidden(const struct question* question,
                         const struct gbx_place* home, const char* name) {
   const struct gbx_place* place = question->place;
   size_t step;
   if (!gbx_place_is_within(place, home, &step)) return 0;
-  const char* first = "";
-  if (step == place->count) { /* through another mount, by the file system's */
-    first = place->inside + strlen(home->inside);
-    first += strspn(first, "/");
-  } else if (step > 0) {
-    first = place->steps[step - 1].name;
-  }
+  const char* first = name_below(place, home, step);
   if (first[0] == '\0' && question->name != NULL) first = question->name;
   if (first[0] != '.') return 0;
   return refuse(question, "hidden", "is %.*s of %s, or lies in it",
@@ -318,10 +322,8 @@ static int check_temporary(const struct question* question) {
   if (result != 0 || question->use == GBX_USE_WORKSPACE) return result;
   const struct gbx_place* place = question->place;
   size_t step;
-  if (!gbx_place_is_within(place, &temp, &step) || step == 0) return 0;
-  const char* first = step < place->count
-                          ? place->steps[step - 1].name
-                          : place->inside + strlen(temp.inside) + 1;
+  if (!gbx_place_is_within(place, &temp, &step)) return 0;
+  const char* first = name_below(place, &temp, step);
   static const char own[] = "glovebox-XXXXXX"; /* as mkdtemp() names them */
   if (strncmp(first, own, 9) != 0 || strcspn(first, "/") != sizeof own - 1)
     return 0;

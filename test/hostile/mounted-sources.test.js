@@ -102,6 +102,45 @@ test('MNT-01 a bind mount of what is refused is refused, and what holds one', as
   assert.equal((await host.end()).exitCode, 0);
 });
 
+test('MNT-01 bind mounts of a temporary workspace and of what is hidden are refused on file systems of their own', async (t) => {
+  if (!canMount(t)) return;
+  const folder = scratchFolder(t);
+  const [temp, home, alias, hidden] = ['temp', 'home', 'alias', 'hidden'].map(
+    (name) => makeFolder(folder, name),
+  );
+  const host = startWithMounts(
+    t,
+    'for place in "$1" "$2"; do mount -t tmpfs none "$place"; done; ' +
+      'mkdir "$2/.ssh"; mount --bind "$2/.ssh" "$3"',
+    [temp, home, hidden],
+    { HOME: home, TMPDIR: temp },
+  );
+  const rules = await host.ask(
+    async ({ glovebox: { Sandbox: There }, childProcess }, place, secret) => {
+      const owner = await new There().open();
+      await owner.writeFile('file', 'private');
+      const bind = ['--bind', owner.workspace, place];
+      childProcess.execFileSync('mount', bind);
+      const seen = [];
+      for (const source of [place, `${place}/file`, secret]) {
+        const sandbox = new There({ mounts: { [source]: '/data' } });
+        await sandbox.open().then(
+          () => seen.push('opened'),
+          ({ rule }) => seen.push(rule),
+        );
+        await sandbox.close();
+      }
+      childProcess.execFileSync('umount', [place]);
+      await owner.close();
+      return seen;
+    },
+    alias,
+    hidden,
+  );
+  assert.deepEqual(rules, ['own', 'own', 'hidden']);
+  assert.equal((await host.end()).exitCode, 0);
+});
+
 test('MNT-01 file systems of the kernel are refused wherever they are mounted', async (t) => {
   if (!isRoot || !canMount(t)) return; // Others may mount none of them.
   const folder = scratchFolder(t);
