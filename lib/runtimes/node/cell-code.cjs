@@ -13,7 +13,11 @@
 // as they are, and columns but on lines with a class or an import.
 
 const { internalBinding } = require('./internals.cjs');
-const { findSyntaxError, withoutTypes } = require('./parse.cjs');
+const {
+  findErrorOfModule,
+  findSyntaxError,
+  withoutTypes,
+} = require('./parse.cjs');
 const { findLastExpression } = require('./last-expression.cjs');
 
 const options = {
@@ -54,9 +58,10 @@ function tryParse(source) {
 /**
  * `{text, columns, isAsync, hasValue}`: the script, how many characters stand
  * before the first of the code, whether it gives a promise, and whether what it
- * gives is the value of an expression that the cell ends in.
+ * gives is the value of an expression that the cell ends in. Throws what is wrong
+ * with code that is meant as a module; `name` is where that is.
  */
-function prepareCell(code) {
+function prepareCell(code, name) {
   for (const source of [code, withoutTypes(code)]) {
     const tree = tryParse(source);
     if (!tree) continue;
@@ -67,6 +72,8 @@ function prepareCell(code) {
     }
   }
   const parses = (text) => findSyntaxError(text) === null;
+  const error = findErrorOfModule(code, name);
+  if (error) throw error;
   const hasValue = parses(code) && findLastExpression(code, parses) !== null;
   return { text: code, columns: 0, isAsync: false, hasValue };
 }
@@ -79,11 +86,12 @@ function rewrite(source, tree) {
   const script = { source, edits: [], names: [], functions: [], isAsync };
   for (const node of tree.body) rewriteStatement(script, node);
   const last = tree.body.at(-1);
+  const isValue = isValueOfCell(last);
   const hasValue =
-    last?.type === 'ExpressionStatement' ||
+    isValue ||
     (last?.type === 'ExportDefaultDeclaration' &&
       !isDeclaration(last.declaration));
-  if (isAsync && last?.type === 'ExpressionStatement') {
+  if (isAsync && isValue) {
     edit(script, last.start, last.start, 'return (');
     const end = source[last.end - 1] === ';' ? last.end - 1 : last.end;
     edit(script, end, end, '\n)');
@@ -100,6 +108,14 @@ function rewrite(source, tree) {
     isAsync,
     hasValue,
   };
+}
+
+/** An assignment is none: nobody asked for its value (last-expression.cjs). */
+function isValueOfCell(node) {
+  if (node?.type !== 'ExpressionStatement') return false;
+  const { type, start } = node.expression;
+  const isInParentheses = start > node.start;
+  return type !== 'AssignmentExpression' || isInParentheses;
 }
 
 function isDeclaration(node) {

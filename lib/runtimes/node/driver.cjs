@@ -152,20 +152,63 @@ function hideDriver() {
   process.execArgv = [];
 }
 
+/** What `read` gives as text; anything can be thrown, and reading it can throw. */
+function textOf(read, otherwise) {
+  try {
+    return String(read());
+  } catch {
+    return otherwise;
+  }
+}
+
+/** Also those that are made by hand, as DOMException and errors of workers are. */
+function isError(thrown) {
+  try {
+    return util.types.isNativeError(thrown) || thrown instanceof Error;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Where in the code of a module a SyntaxError is, which Node keeps apart from its
+ * stack: the place and the line of the code. Empty where that is not known.
+ */
+function placeOf(error) {
+  try {
+    const { internalBinding } = require('./internals.cjs');
+    hideModules();
+    const { privateSymbols } = internalBinding('util');
+    const place = error[privateSymbols.arrow_message_private_symbol];
+    return typeof place === 'string' ? place.trimEnd() : '';
+  } catch {
+    return '';
+  }
+}
+
+/** As Node prints it: with its causes, if it has any. */
+function tracebackOf(error) {
+  const stack = textOf(() => error.stack, '');
+  const place = error instanceof SyntaxError ? placeOf(error) : '';
+  const text = textOf(() => util.inspect(error), stack);
+  return place && !text.includes(place) ? `${place}\n\n${text}` : text;
+}
+
 function describeError(thrown, cellFrame = evalFrame) {
-  if (!util.types.isNativeError(thrown)) {
+  if (!isError(thrown)) {
+    const shown = textOf(() => util.inspect(thrown), `[${typeof thrown}]`);
     return {
       name: typeof thrown,
-      message: typeof thrown === 'string' ? thrown : util.inspect(thrown),
-      traceback: `Uncaught ${util.inspect(thrown)}`,
+      message: typeof thrown === 'string' ? thrown : shown,
+      traceback: `Uncaught ${shown}`,
       line: null,
     };
   }
-  const traceback = String(thrown.stack);
+  const traceback = tracebackOf(thrown);
   const frame = cellFrame.exec(traceback);
   return {
-    name: String(thrown.name),
-    message: String(thrown.message),
+    name: textOf(() => thrown.name, 'Error'),
+    message: textOf(() => thrown.message, ''),
     traceback,
     line: frame ? Number(frame[1]) : null,
   };

@@ -142,7 +142,7 @@ function runCell({ code, name }) {
   isInterrupted = false;
   driver.startCell();
   try {
-    const prepared = prepareCell(code);
+    const prepared = prepareCell(code, name);
     const script = new Script(prepared.text, {
       filename: name,
       columnOffset: -prepared.columns,
@@ -339,15 +339,20 @@ function frameOf(name) {
   return new RegExp(`${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}:(\\d+)`);
 }
 
-/** A stack trace up to where the driver called the code. */
+const driverFrame =
+  /^ +at (?:.*\((?:node:vm|node:guard|.*\/runtimes\/node\/)|node:guard|\/.*\/runtimes\/node\/)/;
+
+/** Each stack of a traceback up to where the driver called the code. */
 function withoutDriver(traceback) {
-  const lines = traceback.split('\n');
-  const first = lines.findIndex(
-    (line) =>
-      /^ +at .*\((?:node:vm|node:guard|.*\/runtimes\/node\/)/.test(line) ||
-      /^ +at (?:node:guard|\/.*\/runtimes\/node\/)/.test(line),
-  );
-  return (first < 0 ? lines : lines.slice(0, first)).join('\n');
+  const kept = [];
+  let isBelow = false;
+  for (const line of traceback.split('\n')) {
+    isBelow = /^ +at /.test(line) && (isBelow || driverFrame.test(line));
+    if (!isBelow) kept.push(line);
+    // What follows belongs to the error: its cause, say.
+    else if (line.endsWith(' {')) kept.push(`${kept.pop() ?? ''} {`);
+  }
+  return kept.join('\n');
 }
 
 // ---- Interrupts ----------------------------------------------------------------

@@ -10,6 +10,8 @@ const vm = require('node:vm');
 const moduleOnly =
   /^Cannot use (import statement|'import\.meta') outside a module|^Unexpected token 'export'/;
 
+const misplacedAwait = /^await is only valid in async functions/;
+
 /** The SyntaxError of `source` as a script, or null. */
 function findSyntaxError(source) {
   try {
@@ -46,16 +48,36 @@ function isModule(source, syntaxError) {
   // The message does not tell: of `f(await x)` V8 says that a parenthesis is
   // missing.
   const error = findSyntaxError(insideAsyncFunction(source));
-  return !error || moduleOnly.test(error.message);
+  if (!error || moduleOnly.test(error.message)) return true;
+  // It awaits where a module may, and something else is wrong.
+  return (
+    misplacedAwait.test(syntaxError.message) &&
+    !misplacedAwait.test(error.message)
+  );
+}
+
+/** The SyntaxError of `source` as a module called `identifier`, or null. */
+function findModuleError(source, identifier) {
+  try {
+    withoutWarnings(() => new vm.SourceTextModule(source, { identifier }));
+    return null;
+  } catch (error) {
+    return error;
+  }
 }
 
 function parsesAsModule(source) {
-  try {
-    withoutWarnings(() => new vm.SourceTextModule(source));
-    return true;
-  } catch {
-    return false;
-  }
+  return findModuleError(source) === null;
+}
+
+/**
+ * What is wrong with `source` if it is meant as a module, which V8 does not look at
+ * where it parses a script; null if it is not, or if nothing is.
+ */
+function findErrorOfModule(source, name) {
+  const error = findSyntaxError(source);
+  if (!error || !isModule(source, error)) return null;
+  return findModuleError(source, name);
 }
 
 /** Runs `action` without "... is an experimental feature" on stderr. */
@@ -109,6 +131,7 @@ function parse(source, compile) {
 }
 
 module.exports = {
+  findErrorOfModule,
   findSyntaxError,
   parse,
   parsesAsModule,
