@@ -96,6 +96,7 @@ describe('python driver', { concurrency: 2, timeout: 10 * DEADLINE_MS }, () => {
       if (since(11)) {
         // Before, the interpreter and its traceback module differ in this.
         cases.push(
+          'class E(Exception):\n    def __str__(self): raise SystemExit(3)\nraise E',
           'class E(Exception):\n    def __str__(self): raise ValueError\nraise E',
         );
         cases.push(

@@ -128,7 +128,10 @@ def format_plainly(error):
 def message_of(error):
     try:
         return str(error)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        # As traceback says it, also of a SystemExit.
         return "<exception str() failed>"
 
 
