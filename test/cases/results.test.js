@@ -238,12 +238,15 @@ test('the rows of a data frame come as JSON, all or none', async (t) => {
     { a: 2, é: null },
   ]);
   assert.match(small.html, /<table/);
+  const digits = await value("pd.DataFrame({'a': [1 / 3, float('nan')]})");
+  assert.match(digits.json, /^\[\{"a":0\.3{15}\},\{"a":null\}\]$/);
   const most = await value("pd.DataFrame({'a': range(100_000)})");
   assert.equal(JSON.parse(most.json).length, 100000);
   for (const code of [
     "pd.DataFrame({'a': range(100_001)})",
     "pd.DataFrame({'a': ['x' * (9 << 20)]})",
     "pd.DataFrame([[1, 2]], columns=['a', 'a'])",
+    "pd.DataFrame([[1, 2]], columns=[1, '1'])",
   ]) {
     const none = await value(code);
     assert.equal(none.json, undefined, code);

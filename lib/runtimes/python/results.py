@@ -120,12 +120,17 @@ def rows_of(frame):
     All rows or none: half a table would pass for the whole.
     """
     try:
-        if frame.shape[0] * frame.shape[1] > FRAME_CELLS:
+        height, width = frame.shape
+        if height * width > FRAME_CELLS:
             return None
+        # 1 and "1" are two columns, but one name in JSON.
+        if len(set(map(str, frame.columns))) < width:
+            return None
+        # By default it leaves digits out.
         text = frame.to_json(orient="records", date_format="iso",
-                             default_handler=str)
+                             double_precision=15, default_handler=str)
     except Exception:
-        # Two columns of one name, for instance.
+        # A column of lists that hold themselves, for instance.
         return None
     return text if len(text) <= FRAME_CHARACTERS else None
 
