@@ -250,7 +250,8 @@ export interface SandboxOptions {
 
   /**
    * Called with each rich result as it arrives, like `onStdout`: not with those
-   * that are dropped for being too many. The result of the call has the same
+   * that are dropped for being too many. What the code wrote to stdout and
+   * stderr before a result comes before it. The result of the call has the same
    * objects in `results`.
    *
    * @default null

@@ -420,6 +420,12 @@ void RunState::OnFrame(void* data, enum gbx_frame type, const uint8_t* body,
     run->frame_lost_ = true;
     return;
   }
+  if (type == GBX_FRAME_RESULT && !run->stream_) {
+    /* Now: an OutputEvent that waits takes nothing once the cell has ended.
+     * What there is no memory for comes later. */
+    std::lock_guard<std::mutex> lock(run->mutex_);
+    (void)run->PushWanted();
+  }
   queue->Push(std::make_unique<FrameEvent>(run, type, std::move(copy)));
 }
 
@@ -500,22 +506,27 @@ bool RunState::TakeOutput(enum gbx_stream stream, Bytes* ret_bytes) {
   return true;
 }
 
-bool RunState::PushRest() {
+bool RunState::PushWanted() {
   bool complete = true;
   for (int i = 0; i < 2; i++) {
-    Bytes rest;
-    if (!want_[i] && !stream_) {
-      /* Nobody's now: else the next cell's caller could get it, who asks while
-       * the engine still holds it. */
-      (void)gbx_run_take_output(run_, static_cast<gbx_stream>(i), nullptr);
-      continue;
-    }
-    if (!TakeOutput(static_cast<gbx_stream>(i), &rest)) complete = false;
-    if (rest.size() == 0) continue;
+    Bytes taken;
+    if (!want_[i] && !stream_) continue;
+    if (!TakeOutput(static_cast<gbx_stream>(i), &taken)) complete = false;
+    if (taken.size() == 0) continue;
     addon_->queue()->Push(
-        std::make_unique<ChunkEvent>(this, i, std::move(rest)));
+        std::make_unique<ChunkEvent>(this, i, std::move(taken)));
   }
   return complete;
+}
+
+bool RunState::PushRest() {
+  for (int i = 0; i < 2; i++) {
+    if (want_[i] || stream_) continue;
+    /* Nobody's now: else the next cell's caller could get it, who asks while
+     * the engine still holds it. */
+    (void)gbx_run_take_output(run_, static_cast<gbx_stream>(i), nullptr);
+  }
+  return PushWanted();
 }
 
 /* ---- Run ----------------------------------------------------------------- */

@@ -121,6 +121,7 @@ class RunState : public Pending, public std::enable_shared_from_this<RunState> {
   /* Either thread, with `mutex_` held; false: no memory. */
   void PushOutput();
   bool TakeOutput(enum gbx_stream stream, Bytes* ret_bytes);
+  bool PushWanted();
   bool PushRest();
 
   Addon* addon_;

@@ -12,7 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "engine/run.h"
 
@@ -181,13 +180,7 @@ void gbx__cell_finish(struct gbx_run* run) {
   gbx_moment(run->engine->moments, GBX_AT_CELL_DONE, run->id);
   /* Once killed, the timer holds the patience for the run's end. */
   if (!run->killed) (void)uv_timer_stop(run->timer);
-  bool is_cell = run->cells->options.type == GBX_FRAME_CELL;
-  for (int i = 0; i < 2 && is_cell; i++) {
-    int waiting = 0;
-    if (run->output[i].fd >= 0 &&
-        ioctl(run->output[i].fd, FIONREAD, &waiting) == 0 && waiting > 0)
-      (void)gbx__run_read_output(run, i, (size_t)waiting);
-  }
+  gbx__run_read_waiting(run);
   run->cell_end_ns = uv_hrtime();
   gbx_moment(run->engine->moments, GBX_AT_CELL_DRAINED, run->id);
   if (run->cells->options.track_files)

@@ -115,6 +115,18 @@ bool gbx__run_read_output(struct gbx_run* run, int stream, size_t most) {
   return open;
 }
 
+void gbx__run_read_waiting(struct gbx_run* run) {
+  if (run->kernel &&
+      (!run->cell_active || run->cells->options.type != GBX_FRAME_CELL))
+    return; /* it waits for the next cell */
+  for (int i = 0; i < 2; i++) {
+    int waiting = 0;
+    if (run->output[i].fd >= 0 &&
+        ioctl(run->output[i].fd, FIONREAD, &waiting) == 0 && waiting > 0)
+      (void)gbx__run_read_output(run, i, (size_t)waiting);
+  }
+}
+
 static void on_output(uv_poll_t* poll, int status, int events) {
   (void)status;
   (void)events;
@@ -196,6 +208,8 @@ static bool take_frame(struct gbx_run* run) {
   }
   if (type == GBX_FRAME_DONE)
     gbx_moment(run->engine->moments, GBX_AT_ANSWERED, run->id);
+  /* What the code wrote before a result is told of before it. */
+  if (type == GBX_FRAME_RESULT && !run->stream) gbx__run_read_waiting(run);
   if (run->events.on_frame != NULL)
     run->events.on_frame(run->data, type, control->body, control->body_size);
   return true;

@@ -32,6 +32,8 @@ void gbx__run_enlist(struct gbx_run* run, struct gbx_session* session);
 
 /* Reads at most `most` bytes and tells the caller. False: the pipe ended. */
 bool gbx__run_read_output(struct gbx_run* run, int stream, size_t most);
+/* Reads what is in the pipes at this moment; of a kernel, if it is a cell's. */
+void gbx__run_read_waiting(struct gbx_run* run);
 void gbx__run_poll_output(struct gbx_run* run, bool on);
 void gbx__run_poll_control(struct gbx_run* run);
 /* Takes the frames that are there. */

@@ -202,6 +202,31 @@ for (const { name, begin } of forms) {
     assert.equal((await run('x = display(1)')).text, undefined);
   });
 
+  test(`what was printed before a result comes before it ${name}`, async (t) => {
+    const run = await begin(await open(t));
+    const seen = [];
+    const result = await run(
+      "import sys\nprint('line')\ndisplay(1)\nprint('part', end='')\n" +
+        "print('error', file=sys.stderr)\ndisplay(2)\nprint('end', end='')\n3",
+      {
+        onStdout: (chunk) => seen.push(String(chunk)),
+        onStderr: (chunk) => seen.push(String(chunk)),
+        onResult: ({ text }) => seen.push(text),
+      },
+    );
+    // Two pieces may come as one, but none after a result that followed it.
+    const all = seen.join('');
+    const places = ['line\n', '1', 'part', '2', 'end', '3'].map((one) =>
+      all.indexOf(one),
+    );
+    const [line, first, part, second, end, third] = places;
+    assert.ok(line >= 0 && line < first, all);
+    assert.ok(part >= 0 && part < second, all);
+    assert.ok(all.indexOf('error') < second, all);
+    assert.ok(end >= 0 && end < third, all);
+    assert.equal(result.stdout, 'line\npartend');
+  });
+
   test(`what onResult throws rejects the call ${name}`, async (t) => {
     const run = await begin(await open(t));
     const thrown = new Error('callback');

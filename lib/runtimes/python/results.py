@@ -4,6 +4,7 @@
 import sys
 
 import figures
+import streams
 from channel import RESULT, to_json
 
 # A loop that displays for ever must not fill the host's memory (KRN-16).
@@ -80,6 +81,7 @@ class Publisher:
             body = to_json({"text/plain": "[a result of %d bytes is too large: "
                                           "the limit is %d]"
                                           % (len(body), RESULT_BYTES)})
+        streams.flush_before_result()
         send(RESULT, body)
 
 

@@ -62,10 +62,25 @@ def flush():
     """Empty the buffers before DONE: the engine takes what is in the pipes."""
     for name in ("stdout", "stderr"):
         try:
-            originals[name].flush()
-        except BaseException:
-            # None, closed, or broken by the code.
+            flush_stream(originals[name])
+        except KeyboardInterrupt:
             pass
+
+
+def flush_before_result():
+    """Empty the buffers, so that what was printed before it comes before it."""
+    for name in ("stdout", "stderr"):
+        flush_stream(originals[name])
+
+
+def flush_stream(stream):
+    try:
+        stream.flush()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        # None, closed, or broken by the code.
+        pass
 
 
 def are_replaced():
@@ -78,13 +93,7 @@ def flush_replaced():
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name, None)
         if stream is not originals[name]:
-            try:
-                stream.flush()
-            except KeyboardInterrupt:
-                raise
-            except BaseException:
-                # Nothing of it is ours.
-                pass
+            flush_stream(stream)
 
 
 def flush_all():
