@@ -878,12 +878,13 @@ export interface BlockedCall {
 export interface CodeError {
   /**
    * Its class: `"ZeroDivisionError"`. For a program that cannot be executed the
-   * errno: `"ENOENT"`.
+   * errno: `"ENOENT"`; for what JavaScript throws that is no error its type:
+   * `"string"`.
    */
   name: string;
   /** `"division by zero"`. */
   message: string;
-  /** As printed to stderr; empty where the language has none. */
+  /** As printed to stderr, with its causes; empty for want of a program. */
   traceback: string;
   /** The line of the code, from 1, where it is known. */
   line: number | null;
@@ -971,7 +972,7 @@ export class ExecutionResult {
   truncated: boolean;
   /** `exitCode` is 0 and `fault` is null. */
   success: boolean;
-  /** The exception that ended the code; `null` if none is known. */
+  /** The exception that ended the code; `null` if none is known. bash has none. */
   error: CodeError | null;
   /**
    * `text` of the main result: of the value of the code's last expression.
@@ -1025,9 +1026,12 @@ export class Result {
   /**
    * application/json, as text. Of a pandas DataFrame: its rows as a list of
    * objects without the index; none for a frame of more than 100,000 cells or
-   * 8 MiB of JSON, or with two columns of one name.
+   * 8 MiB of JSON, or with two columns of one name. Dates are ISO 8601, and NaN
+   * is null.
    */
   get json(): string | undefined;
+  /** application/javascript */
+  get javascript(): string | undefined;
   /** image/png, decoded. */
   get png(): Buffer | null;
   /** image/jpeg, decoded. */

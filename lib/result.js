@@ -37,6 +37,10 @@ class Result {
     return this.#get('application/json');
   }
 
+  get javascript() {
+    return this.#get('application/javascript');
+  }
+
   get png() {
     return this.#decode('image/png');
   }

@@ -26,6 +26,7 @@ describe('Result', () => {
     'text/latex': '$x$',
     'image/svg+xml': '<svg/>',
     'application/json': '{"a":1}',
+    'application/javascript': 'f()',
     'image/png': png.toString('base64'),
     'application/pdf': 'JVBERg==',
   });
@@ -37,6 +38,7 @@ describe('Result', () => {
     assert.equal(result.latex, '$x$');
     assert.equal(result.svg, '<svg/>');
     assert.equal(result.json, '{"a":1}');
+    assert.equal(result.javascript, 'f()');
     assert.deepEqual(result.png, png);
     assert.equal(result.png, result.png);
     assert.equal(result.pdf.toString(), '%PDF');
