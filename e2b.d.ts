@@ -57,7 +57,7 @@ export interface RunCodeOpts {
   context?: Context | string;
   onStdout?: (output: OutputMessage) => unknown;
   onStderr?: (output: OutputMessage) => unknown;
-  /** Called when the code has ended. */
+  /** Called with each result as it comes. */
   onResult?: (result: Result) => unknown;
   /** Called when the code has ended. */
   onError?: (error: ExecutionError) => unknown;
@@ -71,7 +71,7 @@ export interface RunCodeOpts {
   timeoutMs?: number;
   /** Does nothing. */
   requestTimeoutMs?: number;
-  /** Ends the code, and the state of its interpreter. */
+  /** Interrupts the code; the context keeps its state. */
   signal?: AbortSignal;
 }
 
@@ -122,7 +122,7 @@ export class Result {
   /** Of other MIME types. */
   readonly extra: Record<string, string>;
   readonly raw: Record<string, string>;
-  /** The names of those that it has: `"text"`, `"png"`. */
+  /** The names of those that it has beside the text: `"png"`. */
   formats(): string[];
   toJSON(): Record<string, unknown>;
 }
@@ -312,7 +312,10 @@ export interface Filesystem {
     files: WriteEntry[],
     opts?: FilesystemRequestOpts,
   ): Promise<WriteInfo[]>;
-  /** `depth` is 1 if left out: what is in the folder itself. */
+  /**
+   * `depth` is 1 if left out: what is in the folder itself. Also of folders
+   * outside of `/workspace`, but not of those that are new for each command.
+   */
   list(
     path: string,
     opts?: FilesystemRequestOpts & { depth?: number },
@@ -364,7 +367,8 @@ export class Sandbox {
   /**
    * Runs code. It throws not for how the code ended, but for a timeout.
    *
-   * @throws {TimeoutError} `timeoutMs` was over; the state of Python is gone.
+   * @throws {TimeoutError} `timeoutMs` was over. The context keeps its state,
+   *   unless the code could not be interrupted.
    */
   runCode(code: string, opts?: RunCodeOpts): Promise<Execution>;
   createCodeContext(opts?: CreateCodeContextOpts): Promise<Context>;

@@ -54,14 +54,15 @@ class Result {
     }
   }
 
+  /** Without the text, which every result has, as E2B does. */
   formats() {
-    const known = formatNames.filter((name) => this[name] !== undefined);
+    const known = formatNames.filter((name) => name !== 'text' && this[name]);
     return [...known, ...Object.keys(this.extra)];
   }
 
   toJSON() {
-    const { isMainResult, raw, ...forms } = this;
-    return forms;
+    const { isMainResult, raw, extra, ...forms } = this;
+    return Object.keys(extra).length > 0 ? { ...forms, extra } : forms;
   }
 }
 

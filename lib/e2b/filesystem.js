@@ -7,6 +7,7 @@ const path = require('node:path');
 const { Readable } = require('node:stream');
 const { checkText, invalid, readOptions } = require('./arguments.js');
 const { InvalidArgumentError, notThere, translated } = require('./errors.js');
+const { isPassing, listInBox } = require('./folders.js');
 
 const FileType = Object.freeze({
   FILE: 'file',
@@ -26,17 +27,26 @@ const fileOptions = ['user', 'gzip', 'useOctetStream', 'signal'];
 
 const noMetadata = { metadata: 'files of this machine have none' };
 
+function isElsewhere(given) {
+  checkText('path', given);
+  return (
+    given.startsWith('/') &&
+    given !== workspace &&
+    !given.startsWith(`${workspace}/`)
+  );
+}
+
 /** Relative to the workspace; "" is the workspace itself. */
 function relativePath(given) {
-  checkText('path', given);
-  const isAbsolute = given.startsWith('/');
-  if (isAbsolute && given !== workspace && !given.startsWith(`${workspace}/`)) {
+  if (isElsewhere(given)) {
     throw new InvalidArgumentError(
       `${JSON.stringify(given)} is not in ${workspace}, which is the only ` +
         'folder that is kept: say a relative path',
     );
   }
-  const relative = isAbsolute ? given.slice(workspace.length) : given;
+  const relative = given.startsWith('/')
+    ? given.slice(workspace.length)
+    : given;
   const parts = relative.split('/').filter((part) => part && part !== '.');
   return parts.join('/');
 }
@@ -47,16 +57,16 @@ function dataOf(data) {
   return data;
 }
 
-function nameOf(relative) {
+function nameOf(file, folder = workspace) {
   return {
-    name: path.posix.basename(relative),
-    path: relative === '' ? workspace : `${workspace}/${relative}`,
+    name: path.posix.basename(file),
+    path: path.posix.join(folder, file),
   };
 }
 
-function entryOf(relative, { type, size, mtimeMs, mode }) {
+function entryOf(file, { type, size, mtimeMs, mode }, folder) {
   return {
-    ...nameOf(relative),
+    ...nameOf(file, folder),
     type: typeNames.get(type),
     size,
     ...(mode !== undefined && { mode }),
@@ -122,6 +132,10 @@ class Filesystem {
       const { depth = 1 } = readOptions('files.list()', options, names);
       if (!Number.isInteger(depth) || depth < 1) {
         throw invalid('depth', 'a whole number from 1', depth);
+      }
+      if (isElsewhere(folder) && !isPassing(folder)) {
+        const found = await listInBox(this.#sandbox, folder, depth);
+        return found.map((entry) => entryOf(entry.path.slice(1), entry, '/'));
       }
       const below = relativePath(folder);
       const listing = { all: true, recursive: depth > 1 };

@@ -24,6 +24,24 @@ test('the first example of E2B runs with only the import changed', async () => {
   assert.equal(await sbx.kill(), true);
 });
 
+test("E2B's quickstart runs with only the import changed", async (t) => {
+  const sbx = await Sandbox.create();
+  t.after(() => sbx.kill());
+  const execution = await sbx.runCode('print("hello world")');
+  assert.deepEqual(execution.logs, { stdout: ['hello world\n'], stderr: [] });
+  const files = await sbx.files.list('/');
+  const etc = files.find(({ path }) => path === '/etc');
+  assert.deepEqual([etc.name, etc.type], ['etc', 'dir']);
+});
+
+test("the first example of E2B's core SDK runs with only the import changed", async (t) => {
+  const { default: SandboxOfCore } = await import('../../lib/e2b.mjs');
+  const sandbox = await SandboxOfCore.create();
+  t.after(() => sandbox.kill());
+  const result = await sandbox.commands.run('echo "Hello from E2B!"');
+  assert.equal(result.stdout, 'Hello from E2B!\n');
+});
+
 // ---- runCode ---------------------------------------------------------------
 
 test('runCode gives results, logs, error and a count', async (t) => {
@@ -43,13 +61,10 @@ display(1)
   const [shown, main] = execution.results;
   assert.deepEqual(
     [shown.text, shown.isMainResult, main.isMainResult, main.formats()],
-    ['1', false, true, ['text']],
+    ['1', false, true, []],
   );
   assert.deepEqual(JSON.parse(JSON.stringify(execution)), {
-    results: [
-      { text: '1', extra: {} },
-      { text: 'text', extra: {} },
-    ],
+    results: [{ text: '1' }, { text: 'text' }],
     logs: { stdout: ['out\n'], stderr: ['err\n'] },
   });
 
@@ -68,7 +83,7 @@ test('an image is base64', async (t) => {
 display(Image())
 7`);
   assert.equal(Buffer.from(results[0].png, 'base64').toString(), 'png');
-  assert.deepEqual(results[0].formats(), ['text', 'png']);
+  assert.deepEqual(results[0].formats(), ['png']);
   assert.equal(text, '7');
 });
 
@@ -415,6 +430,28 @@ test('files.list gives one level, or as many as depth says', async (t) => {
   assert.equal(entry.size, 3);
   assert.equal(entry.type, 'file');
   assert.ok(entry.modifiedTime instanceof Date);
+});
+
+test('files.list shows folders outside of the workspace that are the same in each box', async (t) => {
+  const sandbox = await create(t, { glovebox: { trackFiles: true } });
+  const { files } = sandbox;
+  const { stdout } = await sandbox.commands.run('ls -A /');
+  const names = stdout.trim().split('\n').sort();
+  for (const path of ['/', '//', '/tmp/..']) {
+    const found = (await files.list(path)).map(({ name }) => name);
+    assert.deepEqual(found.sort(), names, path);
+  }
+  const deep = await files.list('/', { depth: 2 });
+  const passwd = deep.find(({ path }) => path === '/etc/passwd');
+  assert.equal(passwd.name, 'passwd');
+  assert.equal(passwd.type, 'file');
+  assert.ok(passwd.size > 0 && passwd.modifiedTime instanceof Date);
+  assert.ok(!deep.some(({ path }) => path.split('/').length > 3));
+  await assert.rejects(files.list('/none'), e2b.FileNotFoundError);
+  await assert.rejects(files.list('/etc/passwd'), e2b.SandboxError);
+  for (const path of ['/tmp', '/home/user', '/etc/../home/user/x']) {
+    await assert.rejects(files.list(path), e2b.InvalidArgumentError, path);
+  }
 });
 
 test('files.makeDir, rename, exists, getInfo and remove do what they say', async (t) => {
