@@ -139,6 +139,7 @@ const sessionOptions = {
   prewarm: unbuilt(0),
   pycCache: unbuilt(true),
   tmpfs: unbuilt(null),
+  user: unbuilt(null),
   workspaceMaxBytes: unbuilt(null),
 };
 

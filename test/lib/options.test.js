@@ -225,6 +225,7 @@ describe('session options', () => {
       persist: true,
       prewarm: 1,
       tmpfs: { '/tmp': '64m' },
+      user: 'node',
       workspaceMaxBytes: 5,
     };
     for (const [name, value] of Object.entries(later)) {
@@ -258,6 +259,7 @@ describe('session options', () => {
       egressAllow: undefined,
       persist: false,
       prewarm: 0,
+      user: null,
       capDrop: [],
       warm: false,
     });
