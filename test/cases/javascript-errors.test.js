@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// `error` of a result: what JavaScript throws, and where.
+// What JavaScript throws, and where; and that it need not mind the driver.
 
 const assert = require('node:assert/strict');
 const { open, test } = require('../helpers/harness.js');
@@ -131,6 +131,39 @@ for (const { name, begin, options } of forms) {
       'throw { [require("util").inspect.custom]() { throw 1; } }',
     );
     assert.equal(error.name, 'object');
+  });
+}
+
+// Names that Node has too.
+const ownNames = [
+  ['function process(items) { return items.length; }\nprocess([1, 2])', '2'],
+  ['let process = 5;\nprocess', '5'],
+  ['class Buffer {}\n[new Buffer()].length', '1'],
+  ['var console = { log: () => 6 };\nconsole.log()', '6'],
+  ['const setImmediate = 7;\nsetImmediate', '7'],
+  ['const URL = "https://localhost";\nURL.length', '17'],
+  ['const { setTimeout } = require("timers/promises");\n8', '8'],
+  ['var JSON = 9;\nJSON', '9'],
+];
+
+for (const { name, begin, options } of forms) {
+  test(`code may give its own things the names of Node's ${name}`, async (t) => {
+    const sandbox = await open(t, options);
+    for (const [code, text] of ownNames) {
+      const run = await begin(sandbox);
+      const result = await run(code);
+      assert.equal(result.stderr, '', code);
+      assert.equal(result.exitCode, 0, code);
+      assert.equal(result.text, text, code);
+      const failed = await run(
+        `${code.split('\n')[0]}\nthrow new RangeError()`,
+      );
+      assert.equal(failed.exitCode, 1, code);
+      assert.equal(failed.error.name, 'RangeError', code);
+      assert.equal(failed.error.line, 2, code);
+      const next = await run('[40 + 2]');
+      assert.equal(next.text, '[ 42 ]', code);
+    }
   });
 }
 

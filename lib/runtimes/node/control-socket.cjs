@@ -12,6 +12,8 @@
 const { Buffer } = require('node:buffer');
 const { fstatSync, readSync, writeSync } = require('node:fs');
 
+const { parse: parseJson, stringify: toJson } = JSON;
+
 const cellFd = 3;
 const answerFd = 4;
 const headerBytes = 8;
@@ -71,7 +73,7 @@ function readCell() {
   if (size > 0 && !readExactly(body)) {
     throw new Error('the control socket ended inside a frame');
   }
-  return JSON.parse(body.toString());
+  return parseJson(body.toString());
 }
 
 /** Takes bytes as they come and gives whole frames: `{type, body}`. */
@@ -114,7 +116,7 @@ class FrameReader {
 function send(type, value) {
   try {
     if (identify() !== identity) return false;
-    const body = Buffer.from(JSON.stringify(value));
+    const body = Buffer.from(toJson(value));
     const frame = Buffer.alloc(headerBytes + body.length);
     frame.writeUInt32LE(body.length, 0);
     frame.writeUInt32LE(type, 4);
@@ -155,6 +157,7 @@ function sendDone({ exitCode, error }) {
 }
 
 module.exports = {
+  parseJson,
   FrameReader,
   canReceive,
   cellFd,

@@ -14,6 +14,9 @@
 // the code on the stack; and what the driver left in `process` and in the
 // module cache is taken back.
 //
+// The names of a script are global names: its `function process()` takes the place of
+// Node's. So what the driver's files need of those they take by require() at first.
+//
 // The driver stays for two things: it shows values, those that the code gives to
 // display() and that of its last expression; and when an uncaught error takes the
 // process down, it tells the host about it. A cell that ends in any other way sends no
@@ -21,6 +24,7 @@
 
 const Module = require('node:module');
 const path = require('node:path');
+const process = require('node:process');
 const util = require('node:util');
 const { Script, compileFunction } = require('node:vm');
 const { readCell, sendDone, sendResult } = require('./control-socket.cjs');

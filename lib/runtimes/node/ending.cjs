@@ -12,6 +12,8 @@
 // The code may have replaced whatever it can reach, so all that is used here was
 // taken before it came, and what throws is no reason to leave.
 
+const process = require('node:process');
+
 const { getEnabledCategories } = loadTraceEvents();
 const { apply } = Reflect;
 const { isInteger } = Number;

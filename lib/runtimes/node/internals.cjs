@@ -10,6 +10,7 @@
 // to Node is taken, once and before there is any code, from where a debugger would
 // show it: among the variables that another function of Node's can see.
 
+const process = require('node:process');
 const { withoutWarnings } = require('./parse.cjs');
 
 const holderName = '__glovebox_internals__';

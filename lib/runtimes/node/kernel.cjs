@@ -22,15 +22,20 @@
 // the driver takes part in that for good (holdSignal()).
 
 const { executionAsyncResource } = require('node:async_hooks');
+const { Buffer } = require('node:buffer');
+const console = require('node:console');
 const fs = require('node:fs');
 const net = require('node:net');
 const { constants: osConstants } = require('node:os');
+const process = require('node:process');
+const { setImmediate } = require('node:timers');
 const { Script } = require('node:vm');
 const {
   FrameReader,
   canReceive,
   cellFd,
   frameTypes,
+  parseJson,
   sendDone,
 } = require('./control-socket.cjs');
 const { prepareCell } = require('./cell-code.cjs');
@@ -113,7 +118,7 @@ function serveFrames() {
     const frame = frames.next();
     if (!frame) return;
     if (frame.type === frameTypes.cell) {
-      runCell(JSON.parse(frame.body.toString()));
+      runCell(parseJson(frame.body.toString()));
     } else if (frame.type === frameTypes.command) {
       absorbSignal();
       // "sync": two turns of the event loop, in which what was sent before it

@@ -4,10 +4,12 @@
 // Evaluates a cell as an ES module that lies in the working folder without
 // being a file there: relative and bare specifiers resolve from that folder.
 
+const console = require('node:console');
 const Module = require('node:module');
 const path = require('node:path');
+const process = require('node:process');
 const vm = require('node:vm');
-const { pathToFileURL } = require('node:url');
+const { URL, pathToFileURL } = require('node:url');
 const { findLastExpression } = require('./last-expression.cjs');
 const { parsesAsModule, withoutWarnings } = require('./parse.cjs');
 

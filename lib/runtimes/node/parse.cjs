@@ -4,6 +4,7 @@
 // Decides what a cell is: a script, as `node -e` runs it, or a module. V8 does
 // the parsing; nothing here runs the code.
 
+const process = require('node:process');
 const vm = require('node:vm');
 
 // What V8 says of code that is right in a module only.

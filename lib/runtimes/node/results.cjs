@@ -22,6 +22,8 @@ const mimeType = /^[\w.+-]+\/[\w.+-]+$/;
 const jsonType = /[/+]json$/;
 const textType = /^text\/|\+xml$|^application\/(?:javascript|xml)$/;
 
+const { stringify: toJson } = JSON;
+
 // What notebooks for JavaScript ask a value for.
 const bundleMethod = Symbol.for('Jupyter.display');
 
@@ -86,7 +88,7 @@ function isPlainData(value, left, depth = 0) {
 function jsonOf(value) {
   const left = { nodes: mostNodes, characters: mostJson };
   if (!isPlainData(value, left)) return undefined;
-  const json = JSON.stringify(value);
+  const json = toJson(value);
   return json.length <= mostJson ? json : undefined;
 }
 
@@ -109,7 +111,7 @@ function nameOf(error) {
 /** One form as protocol text; undefined if there is none. */
 function encode(type, data) {
   if (jsonType.test(type)) {
-    return typeof data === 'string' ? data : JSON.stringify(data);
+    return typeof data === 'string' ? data : toJson(data);
   }
   if (util.types.isUint8Array(data)) {
     const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
