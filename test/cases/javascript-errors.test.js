@@ -110,6 +110,12 @@ for (const { name, begin, options } of forms) {
       assert.match(error.traceback, /\/workspace\/wrong\..js:2\n/, code);
       assert.match(stderr, /\/workspace\/wrong\..js:2\n/, code);
     }
+    const missing = await run('import { f, g } from "./throws.mjs";\n\ng');
+    assert.equal(missing.error.name, 'SyntaxError');
+    assert.match(
+      missing.error.message,
+      /^The requested module '\.\/throws\.mjs' does not provide an export named 'g'$/,
+    );
     const { error } = await run('import { f } from "./throws.mjs";\n\nf()');
     assert.equal(error.name, 'URIError');
     assert.equal(error.line, 3);

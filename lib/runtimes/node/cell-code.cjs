@@ -212,7 +212,10 @@ function rewriteImport(script, node) {
   );
   const more =
     attributes.length > 0 ? `, { with: { ${attributes.join(', ')} } }` : '';
-  const loaded = `await import(${from}${more})`;
+  const needed = JSON.stringify(
+    node.specifiers.map(importedName).filter((name) => name !== undefined),
+  );
+  const loaded = `await import(${from}${more})${needed === '[]' ? '' : checkedFor(needed, from)}`;
   const named = [];
   let whole;
   for (const { type, local, imported } of node.specifiers) {
@@ -228,6 +231,21 @@ function rewriteImport(script, node) {
   }
   const text = parts.length > 0 ? `void (${parts.join(', ')});` : `${loaded};`;
   replaceWhole(script, node, text);
+}
+
+/** What a specifier asks the module for; undefined for all of it. */
+function importedName({ type, imported }) {
+  if (type === 'ImportNamespaceSpecifier') return undefined;
+  if (type === 'ImportDefaultSpecifier') return 'default';
+  return imported.name ?? imported.value;
+}
+
+/** Code after an import() that fails as a static import of `names` would. */
+function checkedFor(names, from) {
+  return (
+    `.then((m) => { for (const n of ${names}) if (!(n in m)) throw new SyntaxError(` +
+    `"The requested module '" + ${from} + "' does not provide an export named '" + n + "'"); return m; })`
+  );
 }
 
 // Nobody imports a cell: what it exports it only declares.
