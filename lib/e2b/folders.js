@@ -61,8 +61,14 @@ async function listInBox(sandbox, folder, depth) {
   const given = JSON.stringify([withoutDetours(folder), depth]);
   const { stdout, stderr } = await sandbox.runCode(
     `(${printEntries})(...${given})`,
-    // Not in the workspace, whose files may be made to be in the way.
-    { language: 'node', cwd: '/', onStdout: null, onStderr: null },
+    {
+      language: 'node',
+      // Neither files of the workspace nor the code's options are in the way.
+      cwd: '/',
+      env: { NODE_OPTIONS: '' },
+      onStdout: null,
+      onStderr: null,
+    },
   );
   let answer;
   try {
