@@ -48,6 +48,9 @@ const refusedFlags = {
 const ignoredKeys = new Set(
   'atime ctime gid gname uid uname comment'.split(' '),
 );
+// How the names of a pax header are written. Bytes are taken as they are, which
+// is what both say where names are UTF-8.
+const charsets = ['BINARY', 'ISO-IR 10646 2000 UTF-8'];
 const ignoredPrefixes = ['SCHILY.', 'LIBARCHIVE.'];
 
 function toText(name) {
@@ -420,6 +423,7 @@ function addRecord(records, key, value) {
     return;
   }
   if (ignoredKeys.has(key)) return;
+  if (key === 'hdrcharset' && charsets.includes(value)) return;
   if (ignoredPrefixes.some((prefix) => key.startsWith(prefix))) return;
   throw archiveError(`a pax header has the unknown key ${JSON.stringify(key)}`);
 }

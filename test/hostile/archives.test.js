@@ -278,7 +278,8 @@ test('TAR-10 what two readers would read in two ways is refused', async (t) => {
     // It ends within "é".
     [[pax('10 path=é\n'), member()], /wrong length/],
     [[pax(record('path', 'a\0b')), member()], /has a NUL/],
-    [[pax(record('hdrcharset', 'BINARY')), member()], /unknown key/],
+    [[pax(record('charset', 'BINARY')), member()], /unknown key/],
+    [[pax(record('hdrcharset', 'ISO-IR 8859 1 1998')), member()], /hdrcharset/],
     [[pax('')], /has 0 bytes/],
     [[pax(record('comment', 'x'.repeat(40000))), member()], /a pax header has/],
     [[pax(record('path', 'a'))], /ends after a pax header/],

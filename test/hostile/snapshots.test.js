@@ -100,6 +100,15 @@ test('TAR-14 GNU tar reads a snapshot, and what it makes of one is restored', as
   assert.deepEqual(contents(other), contents({ workspace: folder }));
 });
 
+const packing = `
+import os, sys, tarfile
+file, folder, form = sys.argv[1:]
+form = getattr(tarfile, form + '_FORMAT')
+with tarfile.open(file, 'w:gz', compresslevel=1, format=form) as archive:
+    for name in sorted(os.listdir(folder)):
+        archive.add(os.path.join(folder, name), arcname=name)
+`;
+
 test("the archives of kern-sandbox's two bindings are restored", async (t) => {
   const sandbox = await openWithFile(t);
   // Node's: files only, in plain ustar headers of no time and owner.
@@ -113,24 +122,26 @@ test("the archives of kern-sandbox's two bindings are restored", async (t) => {
     (await sandbox.listFiles()).map((file) => `${file.path} ${file.size}`),
     ['a.txt 1', 'sub/empty 0', 'sub/é.txt 600'],
   );
-  // Python's, by tarfile: folders, pax headers for names and fractions of times.
-  const file = hostFile(t);
-  const made = spawnSync(
-    packagedPython ?? 'python3',
-    [
-      '-c',
-      'import sys, tarfile\n' +
-        "with tarfile.open(sys.argv[1], 'w:gz') as t: t.add(sys.argv[2], arcname='.')",
-      file,
-      sandbox.workspace,
-    ],
-    { encoding: 'utf8' },
-  );
-  assert.equal(made.status, 0, made.stderr);
-  const before = contents(sandbox);
-  await sandbox.rm('sub', { recursive: true });
-  await sandbox.restore(file);
-  assert.deepEqual(contents(sandbox), before);
+  // Python's, by tarfile, each name of the workspace's on its own. With pax
+  // headers, for long names and fractions of times, before it was ustar.
+  const name = Buffer.from('sub/\xff\xfe', 'latin1');
+  for (const [format, names] of [
+    ['USTAR', []],
+    ['PAX', [name, `${'l'.repeat(200)}/${'m'.repeat(200)}`]],
+  ]) {
+    for (const name of names) await sandbox.writeFile(name, 'x');
+    const file = hostFile(t);
+    const made = spawnSync(
+      packagedPython ?? 'python3',
+      ['-c', packing, file, sandbox.workspace, format],
+      { encoding: 'utf8' },
+    );
+    assert.equal(made.status, 0, made.stderr);
+    const before = contents(sandbox);
+    await sandbox.rm('sub', { recursive: true });
+    await sandbox.restore(file);
+    assert.deepEqual(contents(sandbox), before, format);
+  }
 });
 
 test('TAR-14 a growing file is cut at the size that it had, a file that nobody may read is an error', async (t) => {
