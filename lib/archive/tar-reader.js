@@ -92,6 +92,17 @@ function hasChecksum(block) {
   return /^ *[0-7]+[\0 ]*$/.test(text) && Number.parseInt(text, 8) === sum;
 }
 
+// What a signed number of 64 bits can say; no file system knows such years.
+const maxTimeNs = 2n ** 63n - 1n;
+
+/** Seconds, and digits after the point, as what the engine takes. */
+function toNs(seconds, fraction = '') {
+  const digits = BigInt(fraction.slice(0, 9).padEnd(9, '0'));
+  const whole = BigInt(seconds) * 1_000_000_000n;
+  const ns = `${seconds}`.startsWith('-') ? whole - digits : whole + digits;
+  return ns > maxTimeNs ? maxTimeNs : ns < -maxTimeNs ? -maxTimeNs : ns;
+}
+
 const zeros = Buffer.alloc(blockBytes);
 
 function isZero(bytes) {
@@ -256,12 +267,8 @@ class TarReader {
     if (pax.has('size') && pax.get('size') !== String(size)) {
       throw archiveError('its pax header has another size', name);
     }
-    const seconds = /^(-?\d{1,12})(?:\.(\d{1,9})\d*)?$/.exec(pax.get('mtime'));
-    if (seconds) {
-      const whole = BigInt(seconds[1]) * 1_000_000_000n;
-      const part = BigInt((seconds[2] ?? '').padEnd(9, '0'));
-      taken.mtimeNs = seconds[1].startsWith('-') ? whole - part : whole + part;
-    }
+    const time = /^(-?\d{1,12})(?:\.(\d+))?$/.exec(pax.get('mtime'));
+    if (time) taken.mtimeNs = toNs(time[1], time[2]);
     return taken;
   }
 
@@ -390,7 +397,7 @@ function readHeader(block) {
     mode,
     size,
     // Of no weight: a time that is not octal is none.
-    mtimeNs: BigInt(octalField(block, 136, 12) ?? 0) * 1_000_000_000n,
+    mtimeNs: toNs(octalField(block, 136, 12) ?? 0),
     target: textField(block, 157, 100),
   };
 }

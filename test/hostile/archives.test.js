@@ -5,6 +5,8 @@
 // refusal the workspace is as it was.
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
 const zlib = require('node:zlib');
 const { canary, soak, test, timeScale } = require('../helpers/harness.js');
 const {
@@ -300,6 +302,44 @@ test('TAR-11 a name that is there twice is refused; letters of another case are 
   await sandbox.restore(hostFile(t, archive(...names.map(file))));
   const listed = await sandbox.listFiles();
   assert.deepEqual(listed.map((one) => one.path).sort(), names.sort());
+});
+
+test('TAR-07 a time that is no time of this world is one all the same', async (t) => {
+  const sandbox = await openWithFile(t);
+  const timed = (name, mtime) => [
+    pax(record('mtime', mtime)),
+    member({ name, body: 'x' }),
+  ];
+  const bytes = archive(
+    header({ name: 'octal', mtime: '777777777777' }),
+    header({ name: 'base256', mtime: Buffer.alloc(12, 0xff) }),
+    header({ name: 'words', mtime: 'yesterday\0\0\0' }),
+    ...timed('late', '999999999999.999999999999'),
+    ...timed('early', '-999999999999.5'),
+    ...timed('exponent', '1e99'),
+    ...timed('before', '-1.25'),
+  );
+  const info = await sandbox.restore(hostFile(t, bytes));
+  assert.equal(info.files, 7);
+  const { mtimeMs } = await sandbox.stat('before');
+  assert.equal(mtimeMs, -1250);
+});
+
+test("TAR-02 setuid bits, and owners, are nobody else's to give", async (t) => {
+  const sandbox = await openWithFile(t);
+  const { uid, gid } = fs.statSync(sandbox.workspace);
+  const bytes = archive(
+    header({ name: 'f', mode: '0006755\0' }),
+    header({ name: 'd/', mode: '0007755\0', type: '5' }),
+    header({ name: 'all', mode: '77777777' }),
+  );
+  await sandbox.restore(hostFile(t, bytes));
+  const modes = { f: 0o755, d: 0o755, all: 0o777 };
+  for (const [name, mode] of Object.entries(modes)) {
+    const stat = fs.statSync(path.join(sandbox.workspace, name));
+    assert.equal(stat.mode & 0o7777, mode, name);
+    assert.deepEqual([stat.uid, stat.gid], [uid, gid], name);
+  }
 });
 
 // ---- Amounts ---------------------------------------------------------------
