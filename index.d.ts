@@ -1668,7 +1668,7 @@ export class Sandbox {
    *
    * @param dest A path of this machine, outside the workspace.
    * @throws {SandboxError} ERR_SANDBOX_TOO_LARGE — more than `maxBytes`, 500000
-   *   files and folders, or 8 GiB in one file.
+   *   files and folders, 128 MiB of their names, or 8 GiB in one file.
    * @throws {SandboxError} ERR_SANDBOX_PATH — `dest` lies in the workspace, or
    *   its way leads through it.
    * @throws {SandboxError} ERR_SANDBOX_EXISTS — `dest` is there and is no file.

@@ -13,6 +13,11 @@ const maxMembers = 500_000;
 /** The most that the size field of a tar header can say in octal. */
 const maxFileBytes = 8 ** 11 - 1;
 const defaultMaxBytes = 10 * 2 ** 30;
+/**
+ * The most that all names have together. Both sides keep them until the end, so
+ * without it half a million long ones are more than the heap of a process.
+ */
+const maxNamesBytes = 128 * 2 ** 20;
 
 const maxNameBytes = 255;
 // A deeper tree takes time that grows with the square of its depth.
@@ -73,6 +78,7 @@ module.exports = {
   defaultMaxBytes,
   maxFileBytes,
   maxMembers,
+  maxNamesBytes,
   nameProblem,
   targetProblem,
 };

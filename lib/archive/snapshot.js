@@ -14,8 +14,13 @@ const { quoted } = require('../quoted.js');
 const { uses } = require('../files.js');
 const { named } = require('../workspace-path.js');
 const { hostFileError, locate } = require('./host-file.js');
-const { maxFileBytes, maxMembers, nameProblem, targetProblem } =
-  require('./rules.js');
+const {
+  maxFileBytes,
+  maxMembers,
+  maxNamesBytes,
+  nameProblem,
+  targetProblem,
+} = require('./rules.js');
 const { padding, tarEnd, tarHeader } = require('./tar-writer.js');
 const { Batch } = require('./batch.js');
 const { TreeReader, types } = require('./tree.js');
@@ -62,7 +67,8 @@ class Writer {
   #maxBytes;
   #names = new Map(); // of files with several names, the first, by inode
   #skippedFolder; // with "/" at its end
-  #members = 0;
+  #members = 0; // those that are left out and told of, too
+  #namesBytes = 0;
   #isSkipping = false; // the bytes of a file that is left out
   #size = 0; // of the file that is being written
   #left = 0; // what is still to come of it
@@ -105,14 +111,12 @@ class Writer {
     if (this.#skippedFolder && name.startsWith(this.#skippedFolder)) {
       return undefined;
     }
+    this.#countName(head.path);
     const reason = skipReason(head, name, head.target.latin1Slice());
     if (reason) {
       if (head.type === types.folder) this.#skippedFolder = `${name}/`;
       info.skipped.push(named(Buffer.from(head.path), { reason }));
       return undefined;
-    }
-    if (++this.#members > maxMembers) {
-      throw tooLarge(`more than ${maxMembers} files and folders`, head.path);
     }
     const first = head.link === 0n ? undefined : this.#names.get(head.link);
     if (first) {
@@ -127,6 +131,16 @@ class Writer {
     if (head.type === types.folder) info.folders++;
     else this.#countFile(head);
     return { ...head, type: typeNames[head.type] };
+  }
+
+  #countName(filePath) {
+    if (++this.#members > maxMembers) {
+      throw tooLarge(`more than ${maxMembers} files and folders`, filePath);
+    }
+    this.#namesBytes += filePath.length;
+    if (this.#namesBytes > maxNamesBytes) {
+      throw tooLarge(`more than ${maxNamesBytes} bytes of names`, filePath);
+    }
   }
 
   #countFile({ path: filePath, size }) {

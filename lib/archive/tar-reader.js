@@ -11,8 +11,13 @@
 
 const { SandboxError } = require('../errors.js');
 const { quoted } = require('../quoted.js');
-const { maxFileBytes, maxMembers, nameProblem, targetProblem } =
-  require('./rules.js');
+const {
+  maxFileBytes,
+  maxMembers,
+  maxNamesBytes,
+  nameProblem,
+  targetProblem,
+} = require('./rules.js');
 const { encodeHead } = require('./tree.js');
 
 const blockBytes = 512;
@@ -128,6 +133,7 @@ class TarReader {
   // Name → "file", "folder", "symlink", or "parent": a folder that no member
   // has named yet.
   #kinds = new Map();
+  #namesBytes = 0;
 
   constructor({ maxBytes }) {
     this.#maxBytes = maxBytes;
@@ -250,10 +256,8 @@ class TarReader {
     if (type !== 'file' && member.size !== 0) {
       throw archiveError(`it is a ${type} with a size`, member.name);
     }
-    // What `tar -C folder .` calls the folder itself.
-    if (type === 'folder' && /^\.\/+$/.test(member.name)) return;
     const name = this.#addName(member);
-    out.push(this.#encode(member, name));
+    if (name !== '') out.push(this.#encode(member, name));
     this.#begin(this.#readContent, member.size);
   }
 
@@ -272,12 +276,21 @@ class TarReader {
     return taken;
   }
 
-  /** The name without what says nothing, in its place among the others. */
+  /**
+   * The name without what says nothing, in its place among the others; "" for
+   * what `tar -C folder .` calls the folder itself.
+   */
   #addName({ name: written, type }) {
-    let name = written.replace(/^(?:\.\/)+(?=[^/])/, '');
-    if (type === 'folder') name = name.replace(/\/$/, '');
-    const problem = nameProblem(name);
-    if (problem) throw archiveError(problem, written);
+    let name = '';
+    if (type !== 'folder' || !/^\.\/+$/.test(written)) {
+      name = written.replace(/^(?:\.\/)+(?=[^/])/, '');
+      if (type === 'folder') name = name.replace(/\/$/, '');
+      const problem = nameProblem(name);
+      if (problem) throw archiveError(problem, written);
+    }
+    // A copy: a part of another string keeps all of that in memory, here the
+    // 32 KiB of a pax header, maybe.
+    name = Buffer.from(name, 'latin1').latin1Slice();
     this.#addParents(name, written);
     const known = this.#kinds.get(name);
     if (known && !(known === 'parent' && type === 'folder')) {
@@ -286,6 +299,13 @@ class TarReader {
       throw archiveError(rule, written);
     }
     if (!known) this.#count(written);
+    this.#namesBytes += name.length;
+    if (this.#namesBytes > maxNamesBytes) {
+      throw archiveError(
+        `all names have more than ${maxNamesBytes} bytes`,
+        written,
+      );
+    }
     this.#kinds.set(name, type === 'link' ? 'file' : type);
     return name;
   }

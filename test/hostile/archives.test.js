@@ -298,6 +298,8 @@ test('TAR-11 a name that is there twice is refused; letters of another case are 
   const file = (name) => member({ name, body: 'x' });
   await assertRefused(t, sandbox, archive(file('a'), file('a')), /twice/, 'a');
   await assertRefused(t, sandbox, archive(file('a'), file('./a')), /twice/);
+  const itself = member({ name: './', type: '5' });
+  await assertRefused(t, sandbox, archive(itself, file('a'), itself), /twice/);
   const names = ['A', 'a', 'e\u0301', 'é', 'ss', 'ß'];
   await sandbox.restore(hostFile(t, archive(...names.map(file))));
   const listed = await sandbox.listFiles();
