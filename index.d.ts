@@ -1683,7 +1683,8 @@ export class Sandbox {
    * Replaces all that is in the workspace by what a `.tar.gz` file holds: one of
    * {@link snapshot}, of kern-sandbox, or of `tar --format=pax`. All or nothing:
    * the archive is unpacked aside and takes its place in the end; after an error
-   * the workspace is as it was.
+   * the workspace is as it was. Should this process be killed meanwhile, the next
+   * Sandbox with the same `workspace` finds all of the one or of the other.
    *
    * The archive may be anybody's. Refused are: names that are absolute or have
    * "..", devices, pipes and the like, symlinks that lead outside, members

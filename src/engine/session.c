@@ -24,6 +24,7 @@
 #include "common/fd.h"
 #include "engine/internal.h"
 #include "engine/local.h"
+#include "engine/swap.h"
 
 const struct gbx_err gbx__session_closed = {
     .code = GBX_E_CLOSED, .op = "session", .detail = "it is closed"};
@@ -150,8 +151,10 @@ static void prepare_workspace(struct gbx__work* work) {
   struct prepare_work* job = (struct prepare_work*)work;
   struct gbx_session* session = job->session;
   if (gbx__workspace_prepare(session->wanted_workspace, session->temp_dir,
-                             &session->workspace, &job->err) == 0 &&
-      gbx__mounts_prepare(&session->mounts, session->temp_dir, &job->err) ==
+                             &session->workspace, &job->err) < 0)
+    return;
+  if (!session->workspace.temporary) gbx__swaps_mend(session->workspace.fd);
+  if (gbx__mounts_prepare(&session->mounts, session->temp_dir, &job->err) ==
           0 &&
       gbx__mounts_add_places(&session->mounts, &session->blob,
                              &session->blob_size, &job->err) == 0)

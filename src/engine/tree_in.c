@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A restore in three parts. First all of it is made in a hidden folder of the
- * workspace, beneath which every step stays by openat2, whatever a box does to
- * it meanwhile. Then what was in the workspace moves into a second hidden
- * folder and the new into its place, name by name: a step that fails is undone
- * with all before it. Last the old goes for good.
- *
- * The workspace's own folder cannot be swapped in one step, as boxes and the
- * launcher hold it; a host that is killed among the renames leaves the rest of
- * the old in the hidden folder. */
+/* A restore: all of it is made in a hidden folder of the workspace, beneath
+ * which every step stays by openat2, whatever a box does to it meanwhile, and
+ * then takes the place of what was there (swap.h). */
 
-#include <dirent.h>
-#include <stdalign.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/fd.h"
-#include "common/remove_tree.h"
 #include "engine/beneath.h"
+#include "engine/swap.h"
 #include "engine/tree.h"
 #include "engine/writer.h"
 
@@ -31,9 +22,8 @@ struct folder {
 
 struct gbx__tree_in {
   const struct gbx__workspace* workspace;
-  struct gbx__writer writer; /* into the hidden folder */
-  char new_name[GBX__TEMP_NAME_SIZE];
-  int new_fd;
+  struct gbx__swap swap;
+  struct gbx__writer writer; /* into its folder for the new */
   /* The folder that the last file went into: the next mostly does too. */
   char parent[GBX__PATH_SIZE];
   int parent_fd;
@@ -56,19 +46,6 @@ static int fail_entry(const char* path, int sys_errno, struct gbx_err* err) {
   return gbx_fail(err, code, sys_errno, "restore", "%s", path);
 }
 
-/* ---- The hidden folders -------------------------------------------------- */
-
-static int make_hidden(const struct gbx__workspace* workspace,
-                       char name[GBX__TEMP_NAME_SIZE], struct gbx_err* err) {
-  int result = gbx__temp_name_make(name);
-  if (result == 0 && mkdirat(workspace->fd, name, 0700) < 0) result = -errno;
-  int fd = result;
-  if (result == 0)
-    fd = gbx__beneath_open(workspace->fd, name, O_RDONLY | O_DIRECTORY, 0);
-  if (fd < 0) return gbx_fail(err, GBX_E_IO, -fd, "mkdir", "a hidden folder");
-  return fd;
-}
-
 int gbx__tree_in_new(const struct gbx__workspace* workspace,
                      struct gbx__tree_in** ret_tree, struct gbx_err* err) {
   struct gbx__tree_in* tree = calloc(1, sizeof *tree);
@@ -76,13 +53,12 @@ int gbx__tree_in_new(const struct gbx__workspace* workspace,
   tree->workspace = workspace;
   tree->parent_fd = tree->file_fd = -1;
   int result = gbx__writer_init(&tree->writer, workspace, err);
-  if (result == 0)
-    result = tree->new_fd = make_hidden(workspace, tree->new_name, err);
+  if (result == 0) result = gbx__swap_init(workspace->fd, &tree->swap, err);
   if (result < 0) {
     free(tree);
     return result;
   }
-  tree->writer.root_fd = tree->new_fd;
+  tree->writer.root_fd = tree->swap.new_fd;
   *ret_tree = tree;
   return 0;
 }
@@ -281,81 +257,7 @@ int gbx__tree_in_write(struct gbx__tree_in* tree, const uint8_t* bytes,
   return 0;
 }
 
-/* ---- Changing places ----------------------------------------------------- */
-
-/* Names of what lies in a folder. */
-struct names {
-  char* text;
-  size_t size, room;
-};
-
-static int add_name(struct names* names, const char* name) {
-  size_t size = strlen(name) + 1;
-  if (names->size + size > names->room) {
-    size_t room = names->room == 0 ? 4096 : names->room * 2;
-    if (room > (64u << 20)) return -E2BIG;
-    void* grown = realloc(names->text, room);
-    if (grown == NULL) return -ENOMEM;
-    names->text = grown;
-    names->room = room;
-  }
-  memcpy(names->text + names->size, name, size);
-  names->size += size;
-  return 0;
-}
-
-/* All but two: other names that look like ours may be a box's, which no list
- * shows, and what it put there is to go with the rest. */
-static int list_names(int dir_fd, const char* but, const char* and_but,
-                      struct names* ret_names) {
-  alignas(8) char buffer[32 * 1024];
-  cleanup_fd int fd =
-      gbx__beneath_open(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
-  if (fd < 0) return fd;
-  for (;;) {
-    ssize_t size = getdents64(fd, buffer, sizeof buffer);
-    if (size <= 0) return size == 0 ? 0 : -errno;
-    for (ssize_t at = 0; at < size;) {
-      const struct dirent64* entry = (const void*)(buffer + at);
-      at += entry->d_reclen;
-      const char* name = entry->d_name;
-      if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-          strcmp(name, but) == 0 || strcmp(name, and_but) == 0)
-        continue;
-      int result = add_name(ret_names, name);
-      if (result < 0) return result;
-    }
-  }
-}
-
-/* A folder is moved only by who may write in it, as its ".." changes: one that
- * is closed to its own owner is opened. Returns 0 or a negative errno. */
-static int move(int from_fd, int to_fd, const char* name) {
-  for (int tries = 0;; tries++) {
-    if (renameat2(from_fd, name, to_fd, name, RENAME_NOREPLACE) == 0) return 0;
-    if (errno == EINVAL && renameat(from_fd, name, to_fd, name) == 0) return 0;
-    if (errno != EACCES || tries > 0) return -errno;
-    cleanup_fd int fd =
-        gbx__beneath_open(from_fd, name, O_PATH | O_DIRECTORY, 0);
-    struct stat st;
-    char path[32];
-    if (fd < 0 || fstat(fd, &st) < 0) return -EACCES;
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (chmod(path, (st.st_mode & 0777) | 0700) < 0) return -EACCES;
-  }
-}
-
-/* Moves all of `names`. After an error what was moved is back. */
-static int move_all(int from_fd, int to_fd, const struct names* names) {
-  for (size_t at = 0; at < names->size; at += strlen(names->text + at) + 1) {
-    int result = move(from_fd, to_fd, names->text + at);
-    if (result == 0 || result == -ENOENT) continue;
-    for (size_t back = 0; back < at; back += strlen(names->text + back) + 1)
-      (void)move(to_fd, from_fd, names->text + back); /* the first one counts */
-    return result;
-  }
-  return 0;
-}
+/* ---- Its place ----------------------------------------------------- */
 
 /* Longer paths first, so that no folder is closed before what is in it is done.
  */
@@ -375,7 +277,7 @@ static int set_folders(struct gbx__tree_in* tree, struct gbx_err* err) {
   for (size_t i = 0; i < tree->folder_count; i++) {
     const struct folder* folder = &tree->folders[i];
     uint32_t mode = folder->mode | (is_at_top(folder) ? 0700 : 0);
-    cleanup_fd int fd = gbx__beneath_open(tree->new_fd, folder->path,
+    cleanup_fd int fd = gbx__beneath_open(tree->swap.new_fd, folder->path,
                                           O_RDONLY | O_DIRECTORY, 0);
     int result = fd < 0 ? fd : set_facts(tree, fd, mode, folder->mtime_ns);
     if (result < 0) return fail_entry(folder->path, -result, err);
@@ -399,24 +301,6 @@ static void close_folders(const struct gbx__tree_in* tree) {
   }
 }
 
-static int change_places(struct gbx__tree_in* tree, const char* old_name,
-                         int old_fd, struct gbx_err* err) {
-  int root_fd = tree->workspace->fd;
-  struct names old = {0}, new = {0};
-  int result = list_names(root_fd, tree->new_name, old_name, &old);
-  if (result == 0) result = list_names(tree->new_fd, ".", "..", &new);
-  if (result == 0) result = move_all(root_fd, old_fd, &old);
-  if (result == 0) {
-    result = move_all(tree->new_fd, root_fd, &new);
-    if (result < 0) (void)move_all(old_fd, root_fd, &old); /* ditto */
-  }
-  free(old.text);
-  free(new.text);
-  return result < 0 ? gbx_fail(err, GBX_E_IO, -result, "restore",
-                               "moving it into its place")
-                    : 0;
-}
-
 static int keep_tree(struct gbx__tree_in* tree, struct gbx_err* err) {
   if (tree->file_fd >= 0)
     return gbx_fail(err, GBX_E_INVALID, EINVAL, "restore", "a cut-off file");
@@ -425,14 +309,8 @@ static int keep_tree(struct gbx__tree_in* tree, struct gbx_err* err) {
           compare_folders);
   int result = set_folders(tree, err);
   if (result < 0) return result;
-  char old_name[GBX__TEMP_NAME_SIZE];
-  cleanup_fd int old_fd = make_hidden(tree->workspace, old_name, err);
-  if (old_fd < 0) return old_fd;
-  result = change_places(tree, old_name, old_fd, err);
+  result = gbx__swap_perform(&tree->swap, err);
   if (result == 0) close_folders(tree);
-  fd_close(&old_fd);
-  /* What cannot be removed makes the new one no less restored. */
-  (void)gbx_remove_tree(tree->workspace->fd, old_name, NULL);
   return result;
 }
 
@@ -441,8 +319,7 @@ int gbx__tree_in_free(struct gbx__tree_in* tree, bool keep,
   int result = keep ? keep_tree(tree, err) : 0;
   fd_close(&tree->file_fd);
   fd_close(&tree->parent_fd);
-  fd_close(&tree->new_fd);
-  (void)gbx_remove_tree(tree->workspace->fd, tree->new_name, NULL);
+  gbx__swap_done(&tree->swap);
   for (size_t i = 0; i < tree->folder_count; i++)
     free(tree->folders[i].path);
   free(tree->folders);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sources: src/engine/workspace.c src/engine/workspace_files.c
  * src/engine/workspace_list.c src/engine/workspace_paths.c
- * src/engine/tree_out.c src/engine/tree_in.c
+ * src/engine/tree_out.c src/engine/tree_in.c src/engine/swap.c
  * src/engine/walk.c src/engine/beneath.c src/common/remove_tree.c
  * src/common/error.c src/common/fd.c src/common/host_rules.c
  * src/common/host_place.c libs: -lpthread */

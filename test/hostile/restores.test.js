@@ -4,7 +4,7 @@
 // Group TAR of the hostile cases: what else happens while an archive is restored.
 
 const assert = require('node:assert/strict');
-const { execFileSync } = require('node:child_process');
+const { execFileSync, spawn } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const zlib = require('node:zlib');
@@ -186,6 +186,108 @@ test('TAR-19 what cannot be moved leaves the old content as it was', async (t) =
     execFileSync('umount', [mounted]);
   }
   await sandbox.restore(file);
+  assert.deepEqual(
+    contents(sandbox).map(([name]) => name),
+    ['new'],
+  );
+});
+
+test('TAR-19 a full disk leaves the old content, and nothing of the new one', async (t) => {
+  if (!isRoot) return t.skip('by design: only root can mount a small disk');
+  const folder = hostFile(t);
+  fs.mkdirSync(folder);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder]);
+  try {
+    const sandbox = await open(t, { workspace: path.join(folder, 'ws') });
+    await sandbox.writeFile('old/kept.txt', 'kept');
+    const before = contents(sandbox);
+    const small = member({ name: 'small', body: 'x' });
+    const large = member({ name: 'large', body: Buffer.alloc(2 * 2 ** 20) });
+    await assert.rejects(sandbox.restore(hostFile(t, archive(small, large))), {
+      code: 'ERR_SANDBOX_IO',
+      errno: 'ENOSPC',
+    });
+    assert.deepEqual(contents(sandbox), before);
+    await sandbox.restore(hostFile(t, archive(small)));
+    assert.deepEqual(
+      contents(sandbox).map(([name]) => name),
+      ['small'],
+    );
+    await sandbox.close();
+  } finally {
+    execFileSync('umount', [folder]);
+  }
+});
+
+const restoring = `
+const { Sandbox } = require(${JSON.stringify(require.resolve('../../lib/index.js'))});
+const [workspace, file] = process.argv.slice(1);
+(async () => {
+  const sandbox = new Sandbox({ workspace });
+  await sandbox.open();
+  await sandbox.restore(file);
+  console.log('restored');
+  process.stdin.resume(); // until it is killed
+})();
+`;
+
+/** Kills a host that restores `file` when it has made a folder `name` for that. */
+async function killAt(name, workspace, file) {
+  const child = spawn(process.execPath, ['-e', restoring, workspace, file], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const ended = new Promise((resolve) => child.on('exit', resolve));
+  const watchers = [];
+  const watch = (folder, tell) => {
+    try {
+      watchers.push(fs.watch(folder, (_, seen) => tell(seen)));
+      for (const seen of fs.readdirSync(folder)) tell(seen);
+    } catch (error) {
+      assert.equal(error.code, 'ENOENT'); // Its place is taken already.
+    }
+  };
+  const begun = new Set();
+  watch(workspace, (hidden) => {
+    if (!/^\.glovebox-.*\.tmp$/.test(hidden) || begun.has(hidden)) return;
+    begun.add(hidden);
+    watch(path.join(workspace, hidden), (seen) => {
+      if (seen === name) child.kill('SIGKILL');
+    });
+  });
+  child.stdout.on('data', () => child.kill('SIGKILL')); // We were too slow.
+  await ended;
+  for (const watcher of watchers) watcher.close();
+}
+
+test('TAR-19 after a host that was killed in a restore the next one finds all of the old or of the new', async (t) => {
+  const count = 300;
+  const named = (prefix) =>
+    Array.from({ length: count }, (_, i) => `${prefix}${i}`).sort();
+  const file = hostFile(
+    t,
+    archive(...named('new').map((name) => member({ name, body: 'new' }))),
+  );
+  for (const name of ['new', 'old', 'gone']) {
+    const workspace = hostFile(t);
+    fs.mkdirSync(workspace);
+    for (const name of named('old')) {
+      fs.writeFileSync(path.join(workspace, name), 'old');
+    }
+    await killAt(name, workspace, file);
+    t.diagnostic(`killed with ${fs.readdirSync(workspace).length} names there`);
+    const sandbox = await open(t, { workspace });
+    const found = fs.readdirSync(workspace).sort();
+    assert.deepEqual(found, named(found[0].slice(0, 3)), name);
+    await sandbox.close();
+  }
+  // The same where it can only be the one.
+  const workspace = hostFile(t);
+  const hidden = path.join(workspace, '.glovebox-0123456789abcdef.tmp');
+  for (const name of ['new', 'gone']) {
+    fs.mkdirSync(path.join(hidden, name), { recursive: true, mode: 0o700 });
+    fs.writeFileSync(path.join(hidden, name, name), name);
+  }
+  const sandbox = await open(t, { workspace });
   assert.deepEqual(
     contents(sandbox).map(([name]) => name),
     ['new'],
