@@ -191,8 +191,10 @@ async function snapshot(session, dest, options) {
   let file;
   try {
     const target = await checkDestination(session.info.workspace, dest);
-    temporary = `${target}.${randomBytes(8).toString('hex')}.tmp`;
-    const output = await fs.promises.open(temporary, 'wx', 0o666);
+    const name = `.glovebox-${randomBytes(8).toString('hex')}.tmp`;
+    const beside = path.join(path.dirname(target), name);
+    const output = await fs.promises.open(beside, 'wx', 0o666);
+    temporary = beside;
     const stream = output.createWriteStream();
     const writer = new Writer(options);
     try {
@@ -211,7 +213,8 @@ async function snapshot(session, dest, options) {
     temporary = undefined;
     return writer.info;
   } catch (error) {
-    if (temporary) await fs.promises.rm(temporary, { force: true });
+    // The first error is what the caller has to know of.
+    if (temporary) await fs.promises.rm(temporary).catch(() => {});
     throw toSandboxError(hostFileError(error, dest), call);
   } finally {
     await file?.close(false).catch(() => {}); // With the sandbox it is closed.

@@ -274,12 +274,27 @@ test('TAR-16 a snapshot never goes into the workspace, over a folder or device, 
     sandbox.snapshot(path.join(folder, 'missing', 'a.tgz')),
     { code: 'ERR_SANDBOX_HOST_FILE', errno: 'ENOENT' },
   );
-  if (!isRoot) {
-    fs.chmodSync(folder, 0o555);
-    await assert.rejects(sandbox.snapshot(path.join(folder, 'b.tgz')), {
+  const long = path.join(folder, 'n'.repeat(255));
+  await sandbox.snapshot(long);
+  fs.rmSync(long);
+  for (const [where, errno] of [
+    [`${long}n`, 'ENAMETOOLONG'],
+    [path.join(dest, 'a.tgz'), 'ENOTDIR'], // below a file
+  ]) {
+    await assert.rejects(sandbox.snapshot(where), {
       code: 'ERR_SANDBOX_HOST_FILE',
-      errno: 'EACCES',
+      errno,
     });
+  }
+  if (!isRoot) {
+    // Into one that may be read, and one that may not even be searched.
+    for (const mode of [0o555, 0o444]) {
+      fs.chmodSync(folder, mode);
+      await assert.rejects(sandbox.snapshot(path.join(folder, 'b.tgz')), {
+        code: 'ERR_SANDBOX_HOST_FILE',
+        errno: 'EACCES',
+      });
+    }
     fs.chmodSync(folder, 0o755);
   }
   for (const wrong of [undefined, 5, '', 'a\0b', 'a/']) {
