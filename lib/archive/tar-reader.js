@@ -404,6 +404,12 @@ function readHeader(block) {
       : `of the unknown type ${JSON.stringify(flag)}`;
     throw archiveError(`it is ${kind}`, name);
   }
+  // That was how folders were written before they had a type of their own. Some
+  // readers hold to it whatever name a pax header gives, and take what is the
+  // file's content for the next header.
+  if (flag === '\0' && name.endsWith('/')) {
+    throw archiveError('it is a file in the form of a folder', name);
+  }
   const type = typesByFlag[flag];
   const mode = octalField(block, 100, 8);
   if (mode === undefined) throw archiveError('its mode is not octal', name);

@@ -255,6 +255,14 @@ test('TAR-10 what two readers would read in two ways is refused', async (t) => {
     // To one reader a file of 1024 bytes, to another an empty one and "inner".
     [[pax(record('size', '1024')), member({ size: 0 }), inner], /another size/],
     [[pax(record('size', '0')), member({ body: inner })], /another size/],
+    // To one reader a file, to another a folder, and its content is a member.
+    [
+      [
+        pax(record('path', 'a')),
+        member({ name: 'a/', type: '\0', body: inner }),
+      ],
+      /in the form of a folder/,
+    ],
     [
       [
         pax(record('path', 'a')),
