@@ -958,7 +958,10 @@ export class ExecutionResult {
   fault: SandboxFault | null;
   /** New and changed files of the workspace. Empty without trackFiles. */
   files: FileInfo[];
-  /** Paths that are gone from the workspace. Empty without trackFiles. */
+  /**
+   * Paths that are gone from the workspace. Empty without trackFiles. In a name
+   * that is not UTF-8, what is not is U+FFFD: {@link deletedFileBuffers}.
+   */
   deletedFiles: string[];
   /**
    * Rich results: display(), figures, the last expression. At most 1000. Of
@@ -993,6 +996,10 @@ export class ExecutionResult {
   readonly stdoutBuffer: Buffer;
   /** The bytes of `stderr` as they were written. Not in JSON. */
   readonly stderrBuffer: Buffer;
+  /**
+   * The bytes of the names in `deletedFiles`, in the same order. Not in JSON.
+   */
+  readonly deletedFileBuffers: Buffer[];
 }
 
 /**

@@ -58,15 +58,13 @@ function isDependency(path) {
 }
 
 function readChanges(native) {
-  if (native.files.length === 0) return { files: [], deletedFiles: [] };
+  if (native.files.length === 0) return { files: [], deleted: [] };
   const changes = native.files
     .map(({ path, size, change }) => named(path, { size, change }))
     .filter(({ path }) => !isDependency(path));
   return {
     files: changes.filter(({ change }) => change !== 'deleted'),
-    deletedFiles: changes
-      .filter(({ change }) => change === 'deleted')
-      .map(({ path }) => path),
+    deleted: changes.filter(({ change }) => change === 'deleted'),
   };
 }
 
@@ -107,13 +105,13 @@ function mainText(results) {
 // What a run and a cell have in common.
 function commonFacts(native, frames) {
   const durationMs = native.durationUs / 1000;
-  const { files, deletedFiles } = readChanges(native);
+  const { files, deleted } = readChanges(native);
   return {
     stdout: native.stdout,
     stderr: native.stderr,
     durationMs,
     files,
-    deletedFiles,
+    deleted,
     results: frames.results,
     text: mainText(frames.results),
     truncated:

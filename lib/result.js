@@ -98,7 +98,7 @@ class ExecutionResult {
     this.durationMs = facts.durationMs;
     this.fault = fault;
     this.files = facts.files;
-    this.deletedFiles = facts.deletedFiles;
+    this.deletedFiles = facts.deleted.map(({ path }) => path);
     this.results = facts.results;
     this.truncated = facts.truncated;
     this.success = ending.exitCode === 0 && fault === null;
@@ -120,6 +120,14 @@ class ExecutionResult {
     const facts = this.#facts;
     facts.stderr = bytesOf(facts.stderr);
     return facts.stderr;
+  }
+
+  get deletedFileBuffers() {
+    const facts = this.#facts;
+    facts.deletedBytes ??= facts.deleted.map(
+      ({ path, pathBuffer }) => pathBuffer ?? Buffer.from(path),
+    );
+    return facts.deletedBytes;
   }
 
   // It is in `results` too.

@@ -403,6 +403,14 @@ test('WS-13 names are bytes: each comes back, opens, moves and goes', async (t) 
     await sandbox.rm(next);
   }
   assert.deepEqual(await sandbox.listFiles(), []);
+
+  for (const name of oddNames) await sandbox.writeFile(name, 'x');
+  const { deletedFiles, deletedFileBuffers } = await sandbox.runCode(
+    "import os\nfor n in os.listdir(b'.'):\n  if n != b'd': os.remove(n)",
+  );
+  assert.deepEqual(hex(deletedFileBuffers), expected);
+  assert.deepEqual(deletedFiles, deletedFileBuffers.map(String));
+  assert.deepEqual(await sandbox.listFiles(), []);
 });
 
 test('WS-14 a tree deeper than any path is listed as far as paths go, and all of it goes', async (t) => {

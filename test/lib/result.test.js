@@ -231,6 +231,8 @@ describe('ExecutionResult', () => {
         file('.deps/x.py', 'created'),
         file('.deps', 'created'),
         file('.depsx', 'created'),
+        file([0x63, 0xff], 'deleted', 0),
+        file('.deps/y.py', 'deleted', 0),
       ],
     });
     assert.deepEqual(result.files, [
@@ -238,7 +240,11 @@ describe('ExecutionResult', () => {
       { path: '日本語 😀.txt', size: 1, change: 'created' },
       { path: '.depsx', size: 1, change: 'created' },
     ]);
-    assert.deepEqual(result.deletedFiles, ['b.txt']);
+    assert.deepEqual(result.deletedFiles, ['b.txt', 'c\ufffd']);
+    assert.deepEqual(
+      result.deletedFileBuffers.map((name) => name.toString('latin1')),
+      ['b.txt', 'c\xff'],
+    );
   });
 
   test('truncated covers both streams, frames and results', () => {

@@ -63,12 +63,20 @@ export async function oneShot(): Promise<void> {
   if (result.fault?.type === 'timeout') console.log(result.fault.message);
   const error: CodeError | null = result.error;
   const files: FileInfo[] = result.files;
+  const deleted: Buffer[] = result.deletedFileBuffers;
   for (const { path, size, change } of files) {
     const said: 'created' | 'modified' = change;
     console.log(path.length + size, said);
   }
   const bytes: Buffer = result.stdoutBuffer;
-  console.log(text, png, error?.line, bytes, result.usage.cpuMs?.toFixed());
+  console.log(
+    text,
+    png,
+    error?.line,
+    bytes,
+    deleted,
+    result.usage.cpuMs?.toFixed(),
+  );
   if (result.signal === 'SIGKILL' || result.signal === 'SIGRTMIN+1') return;
 
   // @ts-expect-error: no such language
