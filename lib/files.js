@@ -206,12 +206,21 @@ class Watcher {
   #file;
   #changes = [];
   #ended = false;
+  #turn = Promise.resolve(); // of the last next()
 
   constructor(file) {
     this.#file = file;
   }
 
-  async next() {
+  // One after the other, as those of a generator: whoever raced one against a
+  // clock calls it again while it still waits.
+  next() {
+    const change = this.#turn.then(() => this.#take());
+    this.#turn = change.catch(() => {}); // It is the caller's.
+    return change;
+  }
+
+  async #take() {
     while (this.#changes.length === 0 && !this.#ended) await this.#read();
     return this.#changes.length > 0
       ? { value: this.#changes.shift(), done: false }

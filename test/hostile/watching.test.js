@@ -41,6 +41,23 @@ test('a watch tells what the code and the host do, in folders made meanwhile too
   assert.deepEqual(await watcher.next(), { value: undefined, done: true });
 });
 
+test('next() of a watch may be called again while it waits', async (t) => {
+  const sandbox = await open(t);
+  const watcher = await sandbox.watch();
+  const waiting = [watcher.next(), watcher.next(), watcher.next()];
+  for (const name of ['a', 'b']) {
+    await sandbox.mkdir(name);
+    const { value } = await waiting.shift();
+    assert.deepEqual(value, {
+      change: 'created',
+      path: name,
+      type: 'directory',
+    });
+  }
+  await watcher.close();
+  assert.deepEqual(await waiting.shift(), { value: undefined, done: true });
+});
+
 test('a watch of a folder ends with it, and one that is not taken loses changes and says so', async (t) => {
   const sandbox = await open(t);
   await sandbox.mkdir('d');
