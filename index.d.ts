@@ -1640,7 +1640,8 @@ export class Sandbox {
    * folders; symlinks are not followed. What is not taken waits in the kernel, up
    * to a bound; of a folder that appears, some MiB of names are told; `"lost"` says
    * that there was more. The loop ends with `watcher.close()`, when the folder is
-   * gone, and when the Sandbox is closed.
+   * gone or has moved, also with a folder that it lies in, and when the Sandbox
+   * is closed.
    *
    * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is no such folder.
    * @throws {SandboxError} ERR_SANDBOX_TOO_LARGE — it has too many folders.

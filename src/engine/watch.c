@@ -38,6 +38,8 @@ struct gbx__watch {
   int root_fd; /* borrowed: the workspace's */
   int fd;
   int first; /* the watch of the folder that the caller named */
+  int* way;  /* those of the folders that lead to it */
+  uint32_t way_count;
   struct folder* folders;
   uint32_t count, room;
   uint8_t* bytes; /* to be told */
@@ -104,6 +106,16 @@ static void forget(struct gbx__watch* watch, struct folder* folder) {
   *folder = watch->folders[--watch->count];
 }
 
+/* `but`: a watch that goes on in the kernel. */
+static void forget_all(struct gbx__watch* watch, int but) {
+  while (watch->count > 0) {
+    struct folder* folder = &watch->folders[watch->count - 1];
+    if (folder->watch != but)
+      (void)inotify_rm_watch(watch->fd, folder->watch); /* or it is gone */
+    forget(watch, folder);
+  }
+}
+
 /* The folder at `path`, with all below it, is not there any more. Its watches
  * live on where it was only moved. */
 static void forget_tree(struct gbx__watch* watch, const char* path) {
@@ -139,6 +151,45 @@ static int add_folder(struct gbx__watch* watch, int number, char* path) {
   return 0;
 }
 
+/* Returns the number of the watch or a negative errno. */
+static int add_watch(const struct gbx__watch* watch, int fd, uint32_t mask) {
+  char link[32];
+  (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  int number = inotify_add_watch(watch->fd, link, mask | IN_ONLYDIR);
+  return number < 0 ? -errno : number;
+}
+
+/* Watches whether the folders move that lead to the one at `path`, which ends
+ * in "/". They come before it is opened, so no move goes unseen. */
+static int watch_way(struct gbx__watch* watch, const char* path) {
+  size_t room = 0;
+  for (const char* at = path; *at != '\0'; at++)
+    room += *at == '/';
+  if (room < 2) return 0;
+  watch->way = calloc(room, sizeof *watch->way);
+  if (watch->way == NULL) return -ENOMEM;
+  const int flags = O_PATH | O_DIRECTORY;
+  cleanup_fd int fd = gbx__beneath_open(watch->root_fd, ".", flags, 0);
+  for (size_t left = room - 1; fd >= 0 && left > 0; left--) {
+    char name[NAME_MAX + 1];
+    size_t size = strcspn(path, "/");
+    memcpy(name, path, size);
+    name[size] = '\0';
+    path += size + 1;
+    int next_fd = gbx__beneath_open(fd, name, flags, 0);
+    fd_close(&fd);
+    fd = next_fd;
+    int number = fd < 0 ? fd : add_watch(watch, fd, IN_MOVE_SELF);
+    if (number >= 0)
+      watch->way[watch->way_count++] = number;
+    else if (number == -ENOSPC || number == -ENOMEM)
+      return number;
+  }
+  /* One that is closed to us moves unseen. What is not there, the one at the
+   * end tells. */
+  return 0;
+}
+
 /* Watches one folder. `path` is "" or ends in "/". Returns a descriptor to read
  * its entries from, or a negative errno. */
 static int watch_folder(struct gbx__watch* watch, const char* path) {
@@ -154,12 +205,12 @@ static int watch_folder(struct gbx__watch* watch, const char* path) {
       gbx__beneath_open(watch->root_fd, clean,
                         O_RDONLY | O_DIRECTORY | O_NONBLOCK, RESOLVE_NO_XDEV);
   if (fd < 0) return fd;
-  char link[32];
-  (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  int number = inotify_add_watch(
-      watch->fd, link,
-      changed | appeared | vanished | IN_ONLYDIR | IN_EXCL_UNLINK);
-  if (number < 0) return -errno;
+  /* Paths begin in the workspace, wherever that is. */
+  bool may_move = watch->count == 0 && size > 0;
+  int number = add_watch(watch, fd,
+                         changed | appeared | vanished | IN_EXCL_UNLINK |
+                             (may_move ? IN_MOVE_SELF : 0));
+  if (number < 0) return number;
   char* copy = strdup(path);
   int result = copy == NULL ? -ENOMEM : add_folder(watch, number, copy);
   return result < 0 ? result : fd_steal(&fd);
@@ -247,22 +298,31 @@ static void look_again(struct gbx__watch* watch) {
   if (first == NULL) return;
   char* path = first->path;
   first->path = NULL;
-  while (watch->count > 0) {
-    struct folder* folder = &watch->folders[watch->count - 1];
-    if (folder->watch != watch->first)
-      (void)inotify_rm_watch(watch->fd, folder->watch); /* or it is gone */
-    forget(watch, folder);
-  }
+  forget_all(watch, watch->first);
   (void)watch_tree(watch, path, false); /* the loss is told */
 }
 
 /* ---- Events -------------------------------------------------------------- */
+
+/* Whether the first folder has another path from now on, or none. */
+static bool has_moved(const struct gbx__watch* watch,
+                      const struct inotify_event* event) {
+  if ((event->mask & IN_MOVE_SELF) == 0) return false;
+  if (event->wd == watch->first) return true;
+  for (uint32_t i = 0; i < watch->way_count; i++)
+    if (watch->way[i] == event->wd) return true;
+  return false;
+}
 
 static void see_event(struct gbx__watch* watch,
                       const struct inotify_event* event) {
   if (event->mask & IN_Q_OVERFLOW) {
     tell_loss(watch);
     look_again(watch);
+    return;
+  }
+  if (has_moved(watch, event)) {
+    forget_all(watch, -1);
     return;
   }
   struct folder* folder = find_folder(watch, event->wd);
@@ -340,7 +400,11 @@ static int start(struct gbx__watch* watch, const char* path,
   char* first = join(clean, *clean == '\0' ? "" : "/", "");
   if (first == NULL)
     return gbx_fail(err, GBX_E_NO_MEMORY, ENOMEM, "malloc", "watch");
-  result = watch_tree(watch, first, false);
+  result = watch_way(watch, first);
+  if (result < 0)
+    free(first);
+  else
+    result = watch_tree(watch, first, false);
   if (result == -E2BIG)
     return gbx_fail(err, GBX_E_TOO_LARGE, E2BIG, "watch",
                     "more than %u folders", GBX__WATCH_MAX_FOLDERS);
@@ -377,6 +441,7 @@ void gbx__watch_free(struct gbx__watch* watch) {
   for (uint32_t i = 0; i < watch->count; i++)
     free(watch->folders[i].path);
   free(watch->folders);
+  free(watch->way);
   free(watch->bytes);
   fd_close(&watch->fd);
   free(watch);

@@ -28,7 +28,7 @@ int gbx__watch_new(const struct gbx__workspace* workspace, const char* path,
 /* Readable when there is something to read. Borrowed. */
 int gbx__watch_fd(const struct gbx__watch* watch);
 /* Does not wait. *ret_bytes is for free(); *ret_size is 0 if there was nothing
- * to tell. *ret_ended: the folder is gone, no more will come. */
+ * to tell. *ret_ended: the folder is gone or moved, no more will come. */
 int gbx__watch_read(struct gbx__watch* watch, uint8_t** ret_bytes,
                     size_t* ret_size, bool* ret_ended, struct gbx_err* err);
 /* Takes NULL. */

@@ -96,6 +96,28 @@ test('a watch ends with its folder, also when the last events are lost', async (
   }
 });
 
+test('a watch ends when its folder moves, be it with one that it lies in', async (t) => {
+  const sandbox = await open(t);
+  for (const [watched, from, to, now] of [
+    ['a', 'a', 'new-a', 'new-a'],
+    ['b/c/d', 'b/c/d', 'b/d', 'b/d'],
+    ['e/f', 'e', 'new-e', 'new-e/f'],
+    ['g/h/i', 'g/h', 'new-h', 'new-h/i'],
+  ]) {
+    await sandbox.mkdir(watched);
+    const watcher = await sandbox.watch(watched);
+    await sandbox.writeFile(`${watched}/before`, '');
+    await sandbox.run(['mv', from, to]);
+    await sandbox.writeFile(`${now}/after`, '');
+    const told = [];
+    for await (const { change, path } of watcher) {
+      told.push(`${change} ${path}`);
+      if (path.endsWith('after')) break;
+    }
+    assert.deepEqual(told, [`created ${watched}/before`], from);
+  }
+});
+
 test('a folder whose coming was lost is watched all the same', async (t) => {
   const sandbox = await open(t);
   const watcher = await sandbox.watch();
