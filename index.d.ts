@@ -1605,6 +1605,7 @@ export class Sandbox {
    *
    * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is nothing at `from`.
    * @throws {SandboxError} ERR_SANDBOX_EXISTS — a folder is at `to`.
+   * @throws {SandboxError} ERR_SANDBOX_PATH — `to` lies below `from`.
    * @throws {SandboxError} as {@link writeFile} does.
    */
   rename(from: WorkspacePath, to: WorkspacePath): Promise<void>;

@@ -68,7 +68,8 @@ const nativeCodes = {
     meaning: 'The path does not stay inside the workspace, or is malformed',
     cause:
       'It is absolute, has "..", leads through a symlink (which code may have ' +
-      'made), or is too long. Of `snapshot()`: `dest` lies in the workspace.',
+      'made), or is too long. Of `rename()`: it lies below what is to be ' +
+      'moved. Of `snapshot()`: `dest` lies in the workspace.',
     remedy: 'Give a path relative to the workspace, as `listFiles()` does.',
   },
   NOT_FOUND: {

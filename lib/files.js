@@ -163,7 +163,7 @@ async function stat(session, path) {
 
 async function exists(session, path) {
   try {
-    await stat(session, path);
+    await attempt('exists', path, session.stat(workspacePath(path)));
     return true;
   } catch (error) {
     if (error.code === 'ERR_SANDBOX_NOT_FOUND') return false;

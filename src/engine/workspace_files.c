@@ -58,6 +58,13 @@ int gbx__workspace_open_folder(const struct gbx__workspace* workspace,
   return fd < 0 ? fail_folder(path, -fd, GBX_E_NOT_FOUND, err) : fd;
 }
 
+/* Says that something is in the place of a file. */
+static int fail_not_regular(const char* op, const char* path, mode_t mode,
+                            struct gbx_err* err) {
+  int sys_errno = S_ISDIR(mode) ? EISDIR : S_ISLNK(mode) ? ELOOP : EINVAL;
+  return gbx_fail(err, GBX_E_NOT_REGULAR, sys_errno, op, "%s", path);
+}
+
 /* ---- Reading ------------------------------------------------------------- */
 
 /* Reads to the end, but no more than a byte above `max_bytes`. */
@@ -102,7 +109,7 @@ int gbx__workspace_open(const struct gbx__workspace* workspace,
   if (fstat(fd, &st) < 0)
     return gbx_fail(err, GBX_E_IO, errno, "fstat", "%s", clean);
   if (!S_ISREG(st.st_mode))
-    return gbx_fail(err, GBX_E_NOT_REGULAR, EINVAL, "read", "%s", clean);
+    return fail_not_regular("read", clean, st.st_mode, err);
   *ret_size = (uint64_t)st.st_size;
   return fd_steal(&fd);
 }
@@ -268,7 +275,7 @@ int gbx__temp_file_open(const struct gbx__workspace* workspace,
   int kept_mode = -1;
   if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
     if (!S_ISREG(st.st_mode))
-      return gbx_fail(err, GBX_E_NOT_REGULAR, EEXIST, "write", "%s", clean);
+      return fail_not_regular("write", clean, st.st_mode, err);
     /* Not setuid bits: what was trusted with them were other bytes. */
     kept_mode = st.st_mode & 0777;
   } else if (errno != ENOENT) {

@@ -84,6 +84,11 @@ int gbx__workspace_mkdir(const struct gbx__workspace* workspace,
   return fail_path("mkdir", path, fd == -ENOTDIR ? EEXIST : -fd, err);
 }
 
+static bool lies_below(const char* path, const char* folder) {
+  size_t size = strlen(folder);
+  return strncmp(path, folder, size) == 0 && path[size] == '/';
+}
+
 int gbx__workspace_rename(const struct gbx__workspace* workspace,
                           const char* from, const char* to,
                           struct gbx_err* err) {
@@ -93,10 +98,13 @@ int gbx__workspace_rename(const struct gbx__workspace* workspace,
   struct stat st;
   cleanup_fd int fd = open_parent(workspace, "rename", from, clean, &name, err);
   if (fd < 0) return fd;
-  /* Before folders are made for it. */
+  /* Both before folders are made for it. */
   if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
     return fail_path("rename", from, errno, err);
   int result = gbx__beneath_clean(to, false, clean_to, err);
+  if (result == 0 && lies_below(clean_to, clean))
+    return gbx_fail(err, GBX_E_PATH, EINVAL, "path",
+                    "lies below what is to be moved: %s", to);
   if (result == 0) result = gbx__writer_init(&writer, workspace, err);
   if (result < 0) return result;
   cleanup_fd int fd_to =
