@@ -4,6 +4,8 @@
 // The file methods of a Sandbox, on the engine's session. Every call is one job
 // of the engine's, beneath the workspace; what takes more than one is a stream.
 
+const { isUint8Array } = require('node:util/types');
+const { throwIfAborted, watchAbort } = require('./abort.js');
 const { invalidOption, toSandboxError } = require('./errors.js');
 const { describe, isRecord } = require('./option-kinds.js');
 const { maxOutputBytes: longestString, readOptions } = require('./options.js');
@@ -37,7 +39,7 @@ async function attempt(call, path, work) {
 // The bytes themselves, not a copy: the engine copies before it returns.
 function toBytes(data) {
   if (typeof data === 'string') return Buffer.from(data);
-  if (data instanceof Uint8Array) {
+  if (isUint8Array(data)) {
     return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   }
   return undefined;
@@ -70,14 +72,11 @@ async function* piecesUntil(signal, source) {
 
 function nextUntil(signal, iterator) {
   return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener('abort', onAbort);
+    throwIfAborted(signal);
+    const forget = watchAbort(signal, reject);
     // Also where next() throws.
     const next = (async () => iterator.next())();
-    next
-      .finally(() => signal.removeEventListener('abort', onAbort))
-      .then(resolve, reject);
+    next.finally(forget).then(resolve, reject);
   });
 }
 
@@ -142,7 +141,7 @@ async function readFile(session, path, options) {
 
 async function listFiles(session, folder, options) {
   // listFiles(options), as the folder can be left out.
-  if (isRecord(folder) && !(folder instanceof Uint8Array)) {
+  if (isRecord(folder)) {
     return listFiles(session, undefined, folder);
   }
   const below = workspaceFolder(folder);

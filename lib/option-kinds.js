@@ -36,7 +36,8 @@ function describe(value) {
     default:
       if (value === null) return 'null';
       if (Array.isArray(value)) return `an array of ${value.length}`;
-      if (ArrayBuffer.isView(value)) return 'bytes';
+      if (types.isUint8Array(value)) return 'bytes';
+      if (ArrayBuffer.isView(value)) return `a ${value[Symbol.toStringTag]}`;
       if (types.isMap(value)) return 'a Map';
       if (types.isSet(value)) return 'a Set';
       if (types.isPromise(value)) return 'a promise (await it)';
@@ -156,7 +157,7 @@ const inputSource = kind(
   'a string, bytes, or a stream or other async iterable of them',
   (value) =>
     typeof value === 'string' ||
-    value instanceof Uint8Array ||
+    types.isUint8Array(value) ||
     (typeof value === 'object' &&
       typeof value?.[Symbol.asyncIterator] === 'function'),
 );

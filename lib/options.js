@@ -292,6 +292,8 @@ const tables = {
   'sandbox.spawn()': spawnOptions,
   'sandbox.kernel()': kernelOptions,
   'kernel.runCode()': cellOptions,
+  // None; but who means those of node:fs, a flag say, is not to be misread.
+  'sandbox.writeFile()': {},
   'sandbox.readFile()': readFileOptions,
   'sandbox.createReadStream()': readStreamOptions,
   'sandbox.createWriteStream()': { highWaterMark },

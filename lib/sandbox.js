@@ -161,7 +161,8 @@ class Sandbox {
 
   // ---- Files: what they do is in files.js -----------------------------------
 
-  async writeFile(path, data) {
+  async writeFile(path, data, options) {
+    readOptions('sandbox.writeFile()', options);
     return files.writeFile(this.#ready(), path, data, this.#closed.signal);
   }
 

@@ -6,6 +6,7 @@
 // its source back and fills no memory.
 
 const { Readable } = require('node:stream');
+const { isUint8Array } = require('node:util/types');
 const { invalidOption } = require('./errors.js');
 const { describe } = require('./option-kinds.js');
 
@@ -17,7 +18,7 @@ const nothing = Buffer.alloc(0);
 /** The bytes themselves, not a copy; undefined for what has none. */
 function bytesOf(chunk) {
   if (typeof chunk === 'string') return Buffer.from(chunk);
-  if (!(chunk instanceof Uint8Array)) return undefined;
+  if (!isUint8Array(chunk)) return undefined;
   return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
 }
 

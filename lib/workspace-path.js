@@ -8,6 +8,7 @@
 // Names are bytes. A string stands for its UTF-8; a name that is not UTF-8 is
 // given, and comes back, as bytes.
 
+const { isUint8Array } = require('node:util/types');
 const { SandboxError, invalidOption } = require('./errors.js');
 const { describe } = require('./option-kinds.js');
 const { quoted } = require('./quoted.js');
@@ -48,7 +49,7 @@ function workspacePath(path, option = 'path') {
     }
     return checkPath(Buffer.from(path), describe(path));
   }
-  if (path instanceof Uint8Array) {
+  if (isUint8Array(path)) {
     return checkPath(Buffer.from(path), `${showPath(path)} (bytes)`);
   }
   throw invalidOption(option, 'a string, or bytes', describe(path));

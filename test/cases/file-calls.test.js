@@ -8,6 +8,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const path = require('node:path');
 const { Readable } = require('node:stream');
+const vm = require('node:vm');
 const { open, test } = require('../helpers/harness.js');
 
 async function openWith(t, files) {
@@ -154,6 +155,85 @@ test('a stream of a file reads the part that was asked for', async (t) => {
   assert.equal(await part({ start: 10 }), '');
   assert.equal(await part({ start: 8, end: 99, encoding: 'hex' }), '3839');
   assert.equal(await part({ highWaterMark: 1 }), '0123456789');
+});
+
+test('any Uint8Array is bytes, any stream of them a source', async (t) => {
+  const sandbox = await open(t);
+  const foreign = vm.runInNewContext('Uint8Array.of(104, 105)');
+  const shared = new Uint8Array(new SharedArrayBuffer(2));
+  shared.set(foreign);
+  for (const data of [
+    'hi',
+    Buffer.from('hi'),
+    Buffer.from('ahia').subarray(1, 3),
+    foreign,
+    shared,
+    Readable.from(['h', Buffer.from('i')]),
+    Readable.from([foreign]),
+    new Blob(['hi']).stream(),
+    (async function* () {
+      yield 'h';
+      yield shared.subarray(1);
+    })(),
+  ]) {
+    await sandbox.writeFile('f', data);
+    assert.equal(await sandbox.readFile(Buffer.from('f'), 'utf8'), 'hi');
+  }
+  await sandbox.writeFile('none', Readable.from([]));
+  assert.equal((await sandbox.stat(vm.runInNewContext('"none"'))).size, 0);
+  assert.equal(await sandbox.exists(foreign), false);
+
+  for (const [data, received] of [
+    [new DataView(new ArrayBuffer(2)), 'a DataView'],
+    [new Uint16Array(2), 'a Uint16Array'],
+    [new ArrayBuffer(2), 'an object'],
+    [['hi'], 'an array of 1'],
+    [undefined, 'undefined'],
+  ]) {
+    await assert.rejects(sandbox.writeFile('f', data), {
+      code: 'ERR_SANDBOX_INVALID_OPTION',
+      option: 'data',
+      received,
+    });
+  }
+});
+
+test('writeFile() has no options, and misreads none that those of node:fs have', async (t) => {
+  const sandbox = await openWith(t, { f: 'old' });
+  for (const options of ['base64', { flag: 'a' }, { mode: 0o600 }]) {
+    await assert.rejects(sandbox.writeFile('f', 'bmV3', options), {
+      code: 'ERR_SANDBOX_INVALID_OPTION',
+      message: /sandbox\.writeFile\(\)/,
+    });
+  }
+  await sandbox.writeFile('g', 'new', undefined);
+  assert.equal(await sandbox.readFile('f', 'utf8'), 'old');
+});
+
+test('writers of one file leave the bytes of one of them, and none of their own', async (t) => {
+  const sandbox = await open(t);
+  const warnings = [];
+  const onWarning = (warning) => warnings.push(warning);
+  process.on('warning', onWarning);
+  t.after(() => process.off('warning', onWarning));
+  const size = 100_000;
+  await Promise.all(
+    Array.from({ length: 50 }, (_, i) => {
+      const bytes = Buffer.alloc(size, i);
+      return i % 2 === 0
+        ? sandbox.writeFile('d/e/f', bytes)
+        : sandbox.writeFile('d/e/f', Readable.from([bytes]));
+    }),
+  );
+  const bytes = await sandbox.readFile('d/e/f');
+  assert.ok(bytes.equals(Buffer.alloc(size, bytes[0])));
+  const folder = path.join(sandbox.workspace, 'd', 'e');
+  assert.deepEqual(fs.readdirSync(folder), ['f']);
+  // More than ten that listen are a leak for Node, if each listens for itself.
+  const ofLeaks = warnings.filter(({ name }) =>
+    name.startsWith('MaxListeners'),
+  );
+  assert.deepEqual(ofLeaks, []);
 });
 
 test('a path may be as long as the kernel takes one', async (t) => {
