@@ -956,7 +956,11 @@ export class ExecutionResult {
   durationMs: number;
   /** Why the sandbox stopped the code; `null` if it did not. */
   fault: SandboxFault | null;
-  /** New and changed files of the workspace. Empty without trackFiles. */
+  /**
+   * New and changed files of the workspace. Empty without trackFiles. Made to
+   * work with, not to convict: code can put files where no list looks, see
+   * docs/threat-model.md.
+   */
   files: FileInfo[];
   /**
    * Paths that are gone from the workspace. Empty without trackFiles. In a name
