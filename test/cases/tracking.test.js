@@ -5,9 +5,12 @@
 // to the next.
 
 const assert = require('node:assert/strict');
+const { spawn } = require('node:child_process');
+const { once } = require('node:events');
 const fs = require('node:fs');
 const path = require('node:path');
-const { open, test } = require('../helpers/harness.js');
+const { createInterface } = require('node:readline');
+const { open, packagedPython, skip, test } = require('../helpers/harness.js');
 
 // More than the engine walks anyway.
 const fillers = 600;
@@ -173,4 +176,44 @@ test('P22 a restore between two calls is no change of the second', async (t) => 
     files: [['f/3', 'modified']],
     deleted: ['f/4'],
   });
+});
+
+// ---- Without ---------------------------------------------------------------
+
+/** A function that says how often the folders were opened since its last call. */
+async function watchLooks(t, folders) {
+  const script = path.join(__dirname, 'fixtures', 'looks-into.py');
+  const watcher = spawn(packagedPython, [script, ...folders], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  t.after(() => watcher.kill('SIGKILL'));
+  const lines = createInterface({ input: watcher.stdout });
+  await once(lines, 'line');
+  return async () => {
+    watcher.stdin.write('\n');
+    const [line] = await once(lines, 'line');
+    return Number(line);
+  };
+}
+
+test('without trackFiles no call looks into the workspace, whatever is there', async (t) => {
+  if (!packagedPython) return skip(t, 'there is no python to watch with');
+  for (const trackFiles of [true, false]) {
+    // diskMb counts what is there, whether or not it is tracked.
+    const sandbox = await open(t, { trackFiles, diskMb: null });
+    const folders = [sandbox.workspace, path.join(sandbox.workspace, 'f')];
+    fs.mkdirSync(folders[1]);
+    for (let i = 0; i < fillers; i++) {
+      fs.writeFileSync(path.join(folders[1], String(i)), 'x');
+    }
+    const looks = await watchLooks(t, folders);
+    await sandbox.run(['true']);
+    assert.equal((await looks()) > 0, trackFiles, 'run()');
+    await sandbox.runCode("open('f/new', 'w')");
+    await sandbox.spawn(['touch', 'f/spawned']).wait();
+    const kernel = await sandbox.kernel();
+    await kernel.runCode("open('f/cell', 'w')");
+    await kernel.close();
+    assert.equal((await looks()) > 0, trackFiles, 'all others');
+  }
 });

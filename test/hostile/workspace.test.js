@@ -9,6 +9,7 @@ const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
 const path = require('node:path');
+const { Readable } = require('node:stream');
 const { pipeline } = require('node:stream/promises');
 const {
   canary,
@@ -19,6 +20,7 @@ const {
   open,
   outside,
   packagedPython,
+  skip,
   soak,
   test,
   timeScale,
@@ -535,6 +537,44 @@ test('WS-20 a workspace may have any name', async (t) => {
     assert.equal((await sandbox.run(['cat', 'f'])).stdout, 'x', name);
     assert.equal(fs.readFileSync(path.join(workspace, 'f'), 'utf8'), 'x');
     await sandbox.close();
+  }
+});
+
+test('WS-20 in a workspace that is full writes fail, and leave the old content and no rest', async (t) => {
+  if (!isRoot) return t.skip('by design: only root may mount');
+  const workspace = makeFolder(t);
+  const options = ['-o', 'size=1m,nr_inodes=64'];
+  const mounting = ['mount', '-t', 'tmpfs', ...options, 'none', workspace];
+  if (outside(mounting).exitCode !== 0) {
+    return skip(t, 'nothing can be mounted here');
+  }
+  try {
+    const sandbox = await open(t, { workspace });
+    await sandbox.writeFile('f', 'old');
+    const source = () => Readable.from(Array(20).fill(Buffer.alloc(2 ** 17)));
+    const full = { code: 'ERR_SANDBOX_IO', errno: 'ENOSPC' };
+    for (const write of [
+      () => sandbox.writeFile('f', Buffer.alloc(2 ** 21)),
+      () => sandbox.writeFile('f', source()),
+      () => pipeline(source(), sandbox.createWriteStream('f')),
+    ]) {
+      await assert.rejects(write, full);
+      assert.deepEqual(fs.readdirSync(workspace), ['f']);
+    }
+    const result = await sandbox.runCode(
+      'i=0; while : > $i; do i=$((i+1)); done',
+      { language: 'bash' },
+    );
+    assert.match(result.stderr, /No space left/);
+    assert.ok(result.files.length > 50);
+    await assert.rejects(sandbox.writeFile('f', 'new'), full);
+    await assert.rejects(sandbox.mkdir('d/e'), full);
+    assert.equal(await sandbox.readFile('f', 'utf8'), 'old');
+    await sandbox.rm('0');
+    await sandbox.writeFile('f', 'new');
+    await sandbox.close();
+  } finally {
+    outside(['umount', '--lazy', workspace]);
   }
 });
 
