@@ -203,7 +203,7 @@ const changeNames = [undefined, 'created', 'modified', 'deleted'];
 /** What changes below a folder. Made by `sandbox.watch()`. */
 class Watcher {
   #file;
-  #changes = [];
+  #changes = noChanges(); // of the last read
   #ended = false;
   #turn = Promise.resolve(); // of the last next()
 
@@ -220,10 +220,11 @@ class Watcher {
   }
 
   async #take() {
-    while (this.#changes.length === 0 && !this.#ended) await this.#read();
-    return this.#changes.length > 0
-      ? { value: this.#changes.shift(), done: false }
-      : { value: undefined, done: true };
+    for (;;) {
+      const next = this.#changes.next();
+      if (!next.done || this.#ended) return next;
+      await this.#read();
+    }
   }
 
   async return() {
@@ -233,7 +234,7 @@ class Watcher {
 
   async close() {
     this.#ended = true;
-    this.#changes = [];
+    this.#changes = noChanges();
     await this.#file.close(false).catch(() => {}); // It is closed already.
   }
 
@@ -256,10 +257,15 @@ class Watcher {
       return;
     }
     if (bytes.length === 0) await this.close(); // The folder is gone.
-    if (!this.#ended) this.#changes = [...readChanges(bytes)];
+    if (!this.#ended) this.#changes = readChanges(bytes);
   }
 }
 
+function noChanges() {
+  return [].values();
+}
+
+// One at a time, as they are taken: there may be some hundred thousand.
 function* readChanges(bytes) {
   for (let at = 0; at < bytes.length; ) {
     const [change, type] = bytes.subarray(at, at + 2);
