@@ -1551,8 +1551,9 @@ export class Sandbox {
   /**
    * Lists the regular files of the workspace, or of one folder in it with all
    * that is below, sorted by path; without the workspace's own `.deps`, unless
-   * that is the folder. What has a path of more than 4095 bytes is left out;
-   * more than a million entries are refused.
+   * that is the folder. What has a path of more than 4095 bytes, or lies in a
+   * folder that this process may not read, is left out; more than a million
+   * entries are refused.
    *
    * @param folder Relative to the workspace, without "..". Left out: all.
    * @throws {SandboxError} ERR_SANDBOX_NOT_FOUND — there is no such folder.
