@@ -257,15 +257,27 @@ static Napi::Value ChangedFilesToJs(Napi::Env env,
   return array;
 }
 
+/* Added up as in node:fs, for who compares: as one number, nanoseconds since
+ * 1970 have more digits than a double. */
+static double MillisecondsOf(int64_t ns) {
+  const int64_t second = 1000000000;
+  int64_t seconds = ns / second, rest = ns % second;
+  if (rest < 0) {
+    rest += second;
+    seconds--;
+  }
+  return static_cast<double>(seconds) * 1e3 + static_cast<double>(rest) / 1e6;
+}
+
 Napi::Value FileListToJs(Napi::Env env, const std::vector<FileCopy>& files) {
   Napi::Array array = Napi::Array::New(env, files.size());
   for (size_t i = 0; i < files.size(); i++) {
     Napi::HandleScope scope(env);
     Napi::Object object = Napi::Object::New(env);
-    double mtime_ms = static_cast<double>(files[i].mtime_ns) / 1e6;
     object.Set("path", PathToJs(env, files[i].path));
     object.Set("size", NumberToJs(env, files[i].size));
-    object.Set("mtimeMs", Napi::Number::New(env, mtime_ms));
+    object.Set("mtimeMs",
+               Napi::Number::New(env, MillisecondsOf(files[i].mtime_ns)));
     object.Set("type", Napi::Number::New(env, files[i].type));
     object.Set("mode", Napi::Number::New(env, files[i].mode));
     array.Set(static_cast<uint32_t>(i), object);

@@ -121,14 +121,24 @@ test('a list has sizes and types, of one folder or of all below', async (t) => {
     'a 1 file',
     'b 0 directory',
   ]);
-  const [{ mtimeMs }] = await sandbox.listFiles();
-  const { mtimeMs: ofHost } = fs.statSync(path.join(sandbox.workspace, 'a'));
-  assert.equal(mtimeMs, ofHost);
   const { type, size, mode } = await sandbox.stat('a');
   assert.deepEqual(
     { type, size, mode },
     { type: 'file', size: 1, mode: 0o644 },
   );
+});
+
+test('times are those that node:fs tells, to the last digit', async (t) => {
+  const sandbox = await open(t);
+  const times = ['@1796048635.747597001', '@0', '@-1.5', '@-2000000000.1'];
+  for (const [i, time] of times.entries()) {
+    await sandbox.run(['touch', '-d', time, `${i}`]);
+  }
+  for (const { path: name, mtimeMs } of await sandbox.listFiles()) {
+    const ofHost = fs.statSync(path.join(sandbox.workspace, name)).mtimeMs;
+    assert.equal(mtimeMs, ofHost, times[name]);
+    assert.equal((await sandbox.stat(name)).mtimeMs, ofHost, times[name]);
+  }
 });
 
 test('a file is read whole, as bytes or text, or not at all', async (t) => {
