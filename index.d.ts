@@ -641,6 +641,17 @@ export interface ReadFileOptions {
   encoding?: BufferEncoding | null;
 }
 
+/** Options of {@link Sandbox.writeFile}. */
+export interface WriteFileOptions {
+  /**
+   * What strings are, of a stream too, as in `Buffer.from(text, encoding)`.
+   * Bytes are written as they are.
+   *
+   * @default "utf8"
+   */
+  encoding?: BufferEncoding;
+}
+
 /** Options of {@link Sandbox.createReadStream}. */
 export interface ReadStreamOptions {
   /**
@@ -1469,7 +1480,11 @@ export class Sandbox {
    * });
    * ```
    */
-  writeFile(path: WorkspacePath, data: FileData): Promise<void>;
+  writeFile(
+    path: WorkspacePath,
+    data: FileData,
+    options?: BufferEncoding | WriteFileOptions,
+  ): Promise<void>;
 
   /**
    * Reads a file of the workspace. No link is followed. For one that is too

@@ -37,8 +37,8 @@ async function attempt(call, path, work) {
 // ---- Content ---------------------------------------------------------------
 
 // The bytes themselves, not a copy: the engine copies before it returns.
-function toBytes(data) {
-  if (typeof data === 'string') return Buffer.from(data);
+function toBytes(data, encoding) {
+  if (typeof data === 'string') return Buffer.from(data, encoding);
   if (isUint8Array(data)) {
     return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   }
@@ -88,9 +88,13 @@ function leave(iterator, source) {
 }
 
 /** `closed` is aborted when the sandbox closes. */
-async function writeFile(session, path, data, closed) {
+async function writeFile(session, path, data, options, closed) {
   const target = workspacePath(path);
-  const bytes = toBytes(data);
+  const { encoding } = readOptions(
+    'sandbox.writeFile()',
+    typeof options === 'string' ? { encoding: options } : options,
+  );
+  const bytes = toBytes(data, encoding);
   if (bytes) {
     await attempt('writeFile', path, session.writeFile(target, bytes));
     return;
@@ -106,7 +110,7 @@ async function writeFile(session, path, data, closed) {
   const file = await attempt('writeFile', path, opened);
   try {
     for await (const piece of piecesUntil(closed, data)) {
-      const part = toBytes(piece);
+      const part = toBytes(piece, encoding);
       if (!part) {
         throw invalidOption('data', 'pieces of text or bytes', describe(piece));
       }

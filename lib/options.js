@@ -239,6 +239,10 @@ const readFileOptions = {
   encoding: { kind: orNull(kinds.encoding, 'for a Buffer'), default: null },
 };
 
+const writeFileOptions = {
+  encoding: { kind: kinds.encoding, default: 'utf8' },
+};
+
 const highWaterMark = {
   kind: kinds.integer('bytes', 1, 16 * 2 ** 20),
   default: 64 * 2 ** 10,
@@ -292,8 +296,7 @@ const tables = {
   'sandbox.spawn()': spawnOptions,
   'sandbox.kernel()': kernelOptions,
   'kernel.runCode()': cellOptions,
-  // None; but who means those of node:fs, a flag say, is not to be misread.
-  'sandbox.writeFile()': {},
+  'sandbox.writeFile()': writeFileOptions,
   'sandbox.readFile()': readFileOptions,
   'sandbox.createReadStream()': readStreamOptions,
   'sandbox.createWriteStream()': { highWaterMark },

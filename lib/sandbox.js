@@ -162,8 +162,8 @@ class Sandbox {
   // ---- Files: what they do is in files.js -----------------------------------
 
   async writeFile(path, data, options) {
-    readOptions('sandbox.writeFile()', options);
-    return files.writeFile(this.#ready(), path, data, this.#closed.signal);
+    const session = this.#ready();
+    return files.writeFile(session, path, data, options, this.#closed.signal);
   }
 
   async readFile(path, options) {

@@ -208,12 +208,26 @@ test('any Uint8Array is bytes, any stream of them a source', async (t) => {
   }
 });
 
-test('writeFile() has no options, and misreads none that those of node:fs have', async (t) => {
+test('writeFile() decodes text, also that of a stream, and misreads no option of node:fs', async (t) => {
   const sandbox = await openWith(t, { f: 'old' });
-  for (const options of ['base64', { flag: 'a' }, { mode: 0o600 }]) {
+  for (const [data, options, written] of [
+    ['bmV3', 'base64', 'new'],
+    [Readable.from(['6e65', '77']), { encoding: 'hex' }, 'new'],
+    ['\xe9', 'latin1', '\ufffd'],
+    ['\xe9', 'utf8', '\xe9'],
+    [Buffer.from('bmV3'), 'base64', 'bmV3'],
+  ]) {
+    await sandbox.writeFile('g', data, options);
+    assert.equal(await sandbox.readFile('g', 'utf8'), written);
+  }
+  for (const [options, option] of [
+    ['base-64', 'encoding'],
+    [{ flag: 'a' }, 'flag'],
+    [{ mode: 0o600 }, 'mode'],
+  ]) {
     await assert.rejects(sandbox.writeFile('f', 'bmV3', options), {
       code: 'ERR_SANDBOX_INVALID_OPTION',
-      message: /sandbox\.writeFile\(\)/,
+      option,
     });
   }
   await sandbox.writeFile('g', 'new', undefined);

@@ -154,6 +154,10 @@ export async function session(options: SandboxOptions): Promise<void> {
 
   await sandbox.writeFile('a', 'text');
   await sandbox.writeFile('a', new Uint8Array(1));
+  await sandbox.writeFile('a', '00ff', 'hex');
+  await sandbox.writeFile('a', '00ff', { encoding: 'hex' });
+  // @ts-expect-error: files are replaced, never appended to
+  await sandbox.writeFile('a', 'text', { flag: 'a' });
   const bytes = await sandbox.readFile('a');
   const limited = await sandbox.readFile('a', { maxBytes: 5 });
   const text = await sandbox.readFile('a', 'utf8');
