@@ -503,7 +503,9 @@ export interface SpawnOptions extends Omit<PerCallOptions, 'stdin'> {
   /**
    * Gives the process a terminal of its own, which is also its controlling one:
    * `isatty()` is true, Ctrl-C and job control work. All output comes as
-   * `stdout`; `stderr` is at its end. `null`: pipes.
+   * `stdout`; `stderr` is at its end. No other box has terminals: a program that
+   * makes some for itself, as `script` and `tmux` do, needs this too. `null`:
+   * pipes.
    *
    * @default null
    */
