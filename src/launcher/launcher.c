@@ -46,6 +46,7 @@
 
 #include "common/fd.h"
 #include "launcher/boxes.h"
+#include "launcher/clock.h"
 #include "launcher/landlock.h"
 #include "launcher/limits.h"
 #include "launcher/memory_watch.h"

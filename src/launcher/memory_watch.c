@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/memory_watch.h"
 
+#include "launcher/clock.h"
 #include "launcher/state.h"
 #include "launcher/watchdog.h"
 

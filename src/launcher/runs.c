@@ -6,6 +6,7 @@
 
 #include "common/fd.h"
 #include "launcher/boxes.h"
+#include "launcher/clock.h"
 #include "launcher/keeper_client.h"
 #include "launcher/mounts.h"
 #include "launcher/profile.h"

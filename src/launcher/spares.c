@@ -3,6 +3,7 @@
 
 #include "common/fd.h"
 #include "launcher/boxes.h"
+#include "launcher/clock.h"
 #include "launcher/leaves.h"
 #include "launcher/roots.h"
 #include "launcher/runs.h"

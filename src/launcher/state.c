@@ -3,17 +3,10 @@
 
 #include <errno.h>
 #include <sys/epoll.h>
-#include <time.h>
 
 #include "common/wire.h"
 
 struct launcher launcher = {.epoll_fd = -1, .signal_fd = -1, .next_leaf = 1};
-
-int64_t now_ms(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- Messages --------------------------------------------------------- */
 

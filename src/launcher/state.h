@@ -57,8 +57,6 @@ struct launcher {
 };
 extern struct launcher launcher;
 
-int64_t now_ms(void);
-
 /* `count` descriptors go with it, none are taken. */
 void tell_engine(const struct gbx_msg_head* head, const int* fds, int count);
 /* DONE; `err` with code GBX_OK: it worked. */

@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "common/fd.h"
+#include "launcher/clock.h"
 #include "launcher/dbus.h"
 
 /* A manager answers within some milliseconds. One that takes this long is busy
@@ -29,12 +30,6 @@
 
 bool systemd_is_manager(void) {
   return faccessat(AT_FDCWD, "/run/systemd/system", F_OK, AT_EACCESS) == 0;
-}
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* A connection, and how long it may take. */

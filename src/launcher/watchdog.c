@@ -36,10 +36,10 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 
 #include "common/fd.h"
 #include "common/sys.h"
+#include "launcher/clock.h"
 
 /* Bounds of one look at one box. A process can have 4096 descriptors: past so
  * many the rest waits for the next look, which begins at another process. */
@@ -376,12 +376,6 @@ static bool has_own_memory(int index) {
     if (is_same(dog.processes[i].id, dog.processes[index].id, KCMP_VM))
       return false;
   return true;
-}
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 static void weigh_anew(struct watchdog_box* box) {
