@@ -4,89 +4,26 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
 #include "common/fd.h"
+#include "launcher/cgroup_place.h"
 #include "launcher/cgroup_version.h"
 
 static const char* const controller_names[CGROUP_HIERARCHIES] = {
     "memory", "pids", "cpu", "cpuacct"};
 
-/* Whether the comma-separated `list` of `size` bytes has `word`. */
-static bool list_has(const char* list, size_t size, const char* word) {
-  size_t length = strlen(word);
-  for (size_t i = 0; i < size;) {
-    size_t end = i;
-    while (end < size && list[end] != ',')
-      end++;
-    if (end - i == length && memcmp(list + i, word, length) == 0) return true;
-    i = end + 1;
-  }
-  return false;
-}
-
-/* From /proc/self/cgroup, lines "4:memory:/path": our path in the controller's
- * hierarchy. */
-static bool own_path(const char* controller, char* ret_path, size_t size) {
-  FILE* file = fopen("/proc/self/cgroup", "re");
-  if (file == NULL) return false;
-  char line[PATH_MAX + 64];
-  bool found = false;
-  while (!found && fgets(line, sizeof line, file) != NULL) {
-    char* list = strchr(line, ':');
-    if (list == NULL) continue;
-    char* path = strchr(++list, ':');
-    if (path == NULL) continue;
-    if (!list_has(list, (size_t)(path - list), controller)) continue;
-    path++;
-    path[strcspn(path, "\n")] = '\0';
-    found = snprintf(ret_path, size, "%s", path) < (int)size;
-  }
-  (void)fclose(file);
-  return found;
-}
-
-/* From mountinfo: where the v1 hierarchy with the controller is mounted, and
- * which part of it. In a container the mount's root is the container's own
- * cgroup, which our path then begins with. */
-static bool hierarchy_dir(const char* controller, const char* path,
-                          char* ret_dir, size_t size) {
-  FILE* file = fopen("/proc/self/mountinfo", "re");
-  if (file == NULL) return false;
-  char* line = NULL;
-  size_t room = 0;
-  bool found = false;
-  while (!found && getline(&line, &room, file) >= 0) {
-    char* tail = strstr(line, " - cgroup ");
-    if (tail == NULL) continue;
-    char root[PATH_MAX], mount_point[PATH_MAX], options[PATH_MAX];
-    if (sscanf(line, "%*s %*s %*s %4095s %4095s", root, mount_point) != 2)
-      continue;
-    if (sscanf(tail, " - cgroup %*s %4095s", options) != 1) continue;
-    if (!list_has(options, strlen(options), controller)) continue;
-    size_t skip = strcmp(root, "/") == 0 ? 0 : strlen(root);
-    if (strncmp(path, root, skip) != 0) continue;
-    const char* rest = strcmp(path + skip, "/") == 0 ? "" : path + skip;
-    found = snprintf(ret_dir, size, "%s%s", mount_point, rest) < (int)size;
-  }
-  free(line);
-  (void)fclose(file);
-  return found;
-}
-
 static bool find(struct cgroup* cgroup) {
   if (!cgroup->rooted) return false; /* nobody else may make leaves */
   for (int i = 0; i < CGROUP_HIERARCHIES; i++) {
-    char path[PATH_MAX];
-    char* parent = cgroup->parent[i];
+    struct cgroup_place place;
     /* All or nothing: a box with half its limits would be hard to explain, and
      * v1 hosts without one of these four are rare. */
-    if (!own_path(controller_names[i], path, sizeof path) ||
-        !hierarchy_dir(controller_names[i], path, parent, PATH_MAX) ||
-        faccessat(AT_FDCWD, parent, W_OK, AT_EACCESS) < 0)
+    if (!cgroup_find_place(controller_names[i], &place) ||
+        faccessat(AT_FDCWD, place.own, W_OK, AT_EACCESS) < 0)
       return false;
+    memcpy(cgroup->parent[i], place.own, PATH_MAX);
   }
   cgroup->parents = CGROUP_HIERARCHIES;
   cgroup->controllers = GBX_CTL_MEMORY | GBX_CTL_PIDS | GBX_CTL_CPU;

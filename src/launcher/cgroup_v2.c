@@ -17,12 +17,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
 #include "common/fd.h"
+#include "launcher/cgroup_place.h"
 #include "launcher/cgroup_version.h"
 #include "launcher/systemd_scope.h"
 
@@ -33,63 +33,8 @@
 /* Without these two a box would be under no limit worth the name. */
 #define NEEDED (GBX_CTL_MEMORY | GBX_CTL_PIDS)
 
-struct place {
-  char top[PATH_MAX]; /* the uppermost cgroup that is to be seen */
-  char own[PATH_MAX]; /* ours: it begins with `top` */
-};
-
 static bool join_path(char* ret_path, const char* folder, const char* name) {
   return snprintf(ret_path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
-}
-
-/* ---- Where we are ------------------------------------------------------- */
-
-/* The rest of `path` below `root`, "" for the root itself; NULL if it is not
- * there. In a container the mount's root is the container's own cgroup. */
-static const char* below(const char* path, const char* root) {
-  size_t skip = strcmp(root, "/") == 0 ? 0 : strlen(root);
-  if (strncmp(path, root, skip) != 0) return NULL;
-  path += skip;
-  return strcmp(path, "/") == 0          ? ""
-         : *path == '/' || *path == '\0' ? path
-                                         : NULL;
-}
-
-/* From /proc/self/cgroup, line "0::/path". */
-static bool read_own_path(char ret_path[static PATH_MAX]) {
-  FILE* file = fopen("/proc/self/cgroup", "re");
-  if (file == NULL) return false;
-  char line[PATH_MAX + 64];
-  bool found = false;
-  while (!found && fgets(line, sizeof line, file) != NULL) {
-    if (strncmp(line, "0::/", 4) != 0) continue;
-    line[strcspn(line, "\n")] = '\0';
-    found = snprintf(ret_path, PATH_MAX, "%s", line + 3) < PATH_MAX;
-  }
-  (void)fclose(file);
-  return found;
-}
-
-static bool locate(struct place* ret_place) {
-  char path[PATH_MAX];
-  if (!read_own_path(path)) return false;
-  FILE* file = fopen("/proc/self/mountinfo", "re");
-  if (file == NULL) return false;
-  char* line = NULL;
-  size_t room = 0;
-  bool found = false;
-  while (!found && getline(&line, &room, file) >= 0) {
-    char root[PATH_MAX];
-    if (strstr(line, " - cgroup2 ") == NULL ||
-        sscanf(line, "%*s %*s %*s %4095s %4095s", root, ret_place->top) != 2)
-      continue;
-    const char* rest = below(path, root);
-    found = rest != NULL && snprintf(ret_place->own, PATH_MAX, "%s%s",
-                                     ret_place->top, rest) < PATH_MAX;
-  }
-  free(line);
-  (void)fclose(file);
-  return found;
 }
 
 /* ---- What is to be had there -------------------------------------------- */
@@ -162,14 +107,14 @@ static bool is_handed_over(const char* unit) {
          systemd_unit_is_delegated(strrchr(unit, '/') + 1);
 }
 
-static bool go_up(char* path, const struct place* place) {
+static bool go_up(char* path, const struct cgroup_place* place) {
   if (strlen(path) <= strlen(place->top)) return false;
   *strrchr(path, '/') = '\0';
   return true;
 }
 
 /* The uppermost cgroup that is Node's to use. */
-static bool find_own_subtree(const struct place* place,
+static bool find_own_subtree(const struct cgroup_place* place,
                              char ret_path[static PATH_MAX]) {
   memcpy(ret_path, place->own, PATH_MAX);
   do {
@@ -239,7 +184,8 @@ static bool use(struct cgroup* cgroup, const char* folder) {
   return true;
 }
 
-static bool use_own_subtree(struct cgroup* cgroup, const struct place* place) {
+static bool use_own_subtree(struct cgroup* cgroup,
+                            const struct cgroup_place* place) {
   char uppermost[PATH_MAX], path[PATH_MAX];
   if (!find_own_subtree(place, uppermost)) return false;
   memcpy(path, place->own, PATH_MAX);
@@ -250,7 +196,7 @@ static bool use_own_subtree(struct cgroup* cgroup, const struct place* place) {
   return make_room(place->own) && use(cgroup, place->own);
 }
 
-static bool use_own_scope(struct cgroup* cgroup, struct place* place) {
+static bool use_own_scope(struct cgroup* cgroup, struct cgroup_place* place) {
   char unit[80], description[80];
   int node_pid, keeper_pid;
   if (sscanf(cgroup->prefix, "gbx-%d-%d-", &node_pid, &keeper_pid) != 2)
@@ -259,14 +205,15 @@ static bool use_own_scope(struct cgroup* cgroup, struct place* place) {
                  keeper_pid);
   (void)snprintf(description, sizeof description, "glovebox of process %d",
                  node_pid);
-  return systemd_scope_enter(unit, description) && locate(place) &&
-         make_room(place->own) && use(cgroup, place->own);
+  return systemd_scope_enter(unit, description) &&
+         cgroup_find_place(CGROUP_UNIFIED, place) && make_room(place->own) &&
+         use(cgroup, place->own);
 }
 
 static bool find(struct cgroup* cgroup) {
-  struct place place;
+  struct cgroup_place place;
   /* On a machine that has v2 beside v1 the controllers are v1's. */
-  if (!locate(&place) ||
+  if (!cgroup_find_place(CGROUP_UNIFIED, &place) ||
       !has_needed(read_controllers(place.top, "cgroup.controllers")))
     return false;
   return use_own_subtree(cgroup, &place) ||
