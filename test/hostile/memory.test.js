@@ -261,18 +261,21 @@ test('MEM-14 where a limit can be put in force no longer, no call runs without i
   if (!hasCgroups) return skipWithoutCgroups(t);
   // The cgroups become read-only for a host that has them.
   const host = startHost(t, { wrapper: ['unshare', '--mount'] });
-  // By mounts on top: those below are in use, for the next box.
+  // By mounts on top: those below are in use, for the next box. They come there
+  // read-only, or something might be open for writing in them already.
   const cover = (h) => {
+    const stage = h.fs.mkdtempSync('/tmp/gbx-cover-');
     const lines = h.fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
     h.covered = lines
       .map((line) => /^(?:\S+ ){4}(\S+) .* - cgroup /.exec(line)?.[1])
       .filter(Boolean);
+    const mount = (...words) => h.childProcess.execFileSync('mount', words);
     for (const mountPoint of h.covered) {
-      const mount = (...words) =>
-        h.childProcess.execFileSync('mount', [...words, mountPoint]);
-      mount('--bind', mountPoint);
-      mount('-o', 'remount,bind,ro');
+      mount('--bind', mountPoint, stage);
+      mount('-o', 'remount,bind,ro', stage);
+      mount('--move', stage, mountPoint);
     }
+    h.fs.rmdirSync(stage);
   };
   const uncover = (h) => h.childProcess.execFileSync('umount', h.covered);
   await host.ask(async (h) => {
