@@ -8,20 +8,8 @@ const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
+const { compilerFlags, readSources, root } = require('../helpers/c-sources.js');
 
-const root = path.join(__dirname, '..', '..');
-const baseFlags = [
-  '-std=gnu17',
-  '-D_GNU_SOURCE',
-  '-Wall',
-  '-Wextra',
-  '-Wshadow',
-  '-Werror',
-  '-g',
-  // The interpreter of the filter runs millions of instructions.
-  '-O1',
-  '-Isrc',
-];
 const sanitizerFlags = [
   '-fsanitize=address,undefined',
   '-fno-sanitize-recover=undefined',
@@ -34,15 +22,6 @@ const unitFiles = fs
   .filter((name) => name.endsWith('_test.c'))
   .sort()
   .map((name) => `test/c/${name}`);
-
-function readHeader(file) {
-  const text = fs.readFileSync(path.join(root, file), 'utf8');
-  const match = /\/\*\s*sources:(.*?)(?:\blibs:(.*?))?\*\//s.exec(text);
-  assert.ok(match, `${file} has no comment "sources: ... libs: ..."`);
-  const words = (list = '') =>
-    list.split(/\s+/).filter((word) => word !== '' && word !== '*');
-  return { sources: words(match[1]), libs: words(match[2]) };
-}
 
 function execute(command, args) {
   return new Promise((resolve, reject) => {
@@ -69,9 +48,8 @@ function execute(command, args) {
 
 /** Compiles `file` by `command`, a compiler and more `flags`, into `folder`. */
 async function compileUnit(file, folder, [compiler, ...flags]) {
-  const { sources, libs } = readHeader(file);
   const binary = path.join(folder, path.basename(file, '.c'));
-  const all = [...flags, ...baseFlags, file, ...sources, ...libs];
+  const all = [...flags, ...compilerFlags, ...readSources(file)];
   const { status, stderr } = await execute(compiler, [...all, '-o', binary]);
   assert.equal(status, 0, `${compiler} ${all.join(' ')}\n${stderr}`);
   return binary;

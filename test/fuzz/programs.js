@@ -7,21 +7,7 @@
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
-
-const root = path.join(__dirname, '..', '..');
-
-const flags = [
-  '-std=gnu17',
-  '-D_GNU_SOURCE',
-  '-Wall',
-  '-Wextra',
-  '-Wshadow',
-  '-Werror',
-  '-g',
-  '-O1',
-  '-Isrc',
-  '-Itest/fuzz',
-];
+const { compilerFlags, readSources, root } = require('../helpers/c-sources.js');
 
 const names = fs
   .readdirSync(__dirname)
@@ -41,16 +27,6 @@ function listInputs(name) {
     .map((file) => `${folder}/${file}`);
 }
 
-function readHeader(name) {
-  const file = targetFile(name);
-  const text = fs.readFileSync(path.join(root, file), 'utf8');
-  const match = /\/\*\s*sources:(.*?)\blibs:(.*?)\*\//s.exec(text);
-  if (!match)
-    throw new Error(`${file} has no comment "sources: ... libs: ..."`);
-  const words = (list) => list.split(/\s+/).filter((word) => word !== '');
-  return { sources: words(match[1]), libs: words(match[2]) };
-}
-
 // The engine's headers include uv.h, which comes with Node's own.
 function findNodeHeaders() {
   const prefix =
@@ -62,16 +38,12 @@ function findNodeHeaders() {
 
 /** Arguments of the compiler: `extra` are flags or further sources. */
 function compilerArguments(name, binary, extra) {
-  const { sources, libs } = readHeader(name);
-  const file = targetFile(name);
-  const headers = findNodeHeaders();
   return [
-    ...flags,
-    ...headers,
+    ...compilerFlags,
+    '-Itest/fuzz',
+    ...findNodeHeaders(),
     ...extra,
-    file,
-    ...sources,
-    ...libs,
+    ...readSources(targetFile(name)),
     '-o',
     binary,
   ];
