@@ -10,7 +10,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { promisify } = require('node:util');
 const { isMainThread } = require('node:worker_threads');
-const { rethrowShortage } = require('./shortage.js');
+const { listNames, rethrowShortage } = require('./shortage.js');
 const { isWithin } = require('./tree.js');
 
 const execFileAsync = promisify(execFile);
@@ -122,18 +122,14 @@ function isInterpreter(language, file) {
   return binaryNames[language].test(path.basename(file)) && isBinary(file);
 }
 
-// Distributions leave it out of a minimal Python.
+// Distributions leave it out of a minimal Python. One that lies elsewhere is not
+// seen here, and the interpreter can be asked.
 function hasCtypes(executable) {
   const [home] = path.basename(executable).split('-');
   const prefix = path.dirname(path.dirname(executable));
   return ['lib', 'lib64'].some((library) => {
     const folder = path.join(prefix, library, home, 'lib-dynload');
-    try {
-      return fs.readdirSync(folder).some((name) => name.startsWith('_ctypes.'));
-    } catch (error) {
-      rethrowShortage(error);
-      return false; // It lies elsewhere, and can be asked.
-    }
+    return listNames(folder).some((name) => name.startsWith('_ctypes.'));
   });
 }
 

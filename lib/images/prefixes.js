@@ -10,7 +10,7 @@
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { rethrowShortage } = require('./shortage.js');
+const { listNames, rethrowShortage } = require('./shortage.js');
 const { isWithin } = require('./tree.js');
 
 // Folders that many things share. None of them is ever shown as a whole.
@@ -74,7 +74,7 @@ const namesBesideVenv =
   /^(\.gitignore|\.lock|CACHEDIR\.TAG|\.virtualenv|\.venv)$/;
 
 function findVenvFolders(prefix) {
-  const names = list(prefix);
+  const names = listNames(prefix);
   return names.every(
     (name) => venvNames.test(name) || namesBesideVenv.test(name),
   )
@@ -112,7 +112,7 @@ function findPythonFolders(python, homes) {
 // libpython3.12.so.1.0 of a Python that was built with --enable-shared.
 function findSharedLibraries(prefix) {
   return ['lib', 'lib64'].flatMap((name) =>
-    list(path.join(prefix, name))
+    listNames(path.join(prefix, name))
       .filter((file) => /^libpython3[\w.]*\.so/.test(file))
       .map((file) => path.join(prefix, name, file)),
   );
@@ -131,15 +131,6 @@ function findNodeFolders(executable, homes) {
   return isInstallation && isOwn(prefix, homes)
     ? [...folders, prefix]
     : folders;
-}
-
-function list(folder) {
-  try {
-    return fs.readdirSync(folder).sort();
-  } catch (error) {
-    rethrowShortage(error);
-    return [];
-  }
 }
 
 function realpathOr(file) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
+const fs = require('node:fs');
 const { constants } = require('node:os');
 const { toSandboxError } = require('../errors.js');
 
@@ -38,4 +39,14 @@ function rethrowShortage(error) {
   });
 }
 
-module.exports = { rethrowShortage };
+/** What is in a folder, sorted; nothing if it cannot be read. */
+function listNames(folder) {
+  try {
+    return fs.readdirSync(folder).sort();
+  } catch (error) {
+    rethrowShortage(error);
+    return [];
+  }
+}
+
+module.exports = { listNames, rethrowShortage };

@@ -8,7 +8,7 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
-const { rethrowShortage } = require('./shortage.js');
+const { listNames } = require('./shortage.js');
 const { isWithin } = require('./tree.js');
 
 const hostname = 'glovebox';
@@ -80,7 +80,7 @@ function addEtc(tree, etc = '/etc') {
   for (const [name, lines] of Object.entries(ownFiles)) {
     tree.file(`/etc/${name}`, `${lines.join('\n')}\n`);
   }
-  const matching = list(etc).filter((name) =>
+  const matching = listNames(etc).filter((name) =>
     hostPatterns.some((pattern) => pattern.test(name)),
   );
   for (const name of [...hostFiles, ...matching]) {
@@ -104,15 +104,6 @@ function addEtcFile(tree, name, etc) {
     tree.symlink(target, text);
   } else {
     tree.bind(target, source);
-  }
-}
-
-function list(folder) {
-  try {
-    return fs.readdirSync(folder).sort();
-  } catch (error) {
-    rethrowShortage(error);
-    return [];
   }
 }
 
