@@ -12,6 +12,7 @@
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
+const { files: packed } = require('../package.json');
 
 const root = path.join(__dirname, '..');
 const copy = path.join(root, 'build', 'asan');
@@ -19,17 +20,8 @@ const reports = path.join(copy, 'reports');
 
 // What the tests need, and what the build needs. node_modules is found above.
 const copiedFiles = [
-  'package.json',
-  'README.md',
-  'index.d.ts',
-  'index.d.mts',
-  'e2b.d.ts',
-  'e2b.d.mts',
-  'binding.gyp',
-  'lib',
-  'scripts',
-  'src',
-  'test',
+  ...['package.json', 'README.md', 'binding.gyp', 'scripts', 'test'],
+  ...packed.filter((name) => !name.startsWith('build/')),
 ];
 
 // Those that drive most of the native code, and long enough for races.

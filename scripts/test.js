@@ -11,6 +11,7 @@
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
+const { files: packed } = require('../package.json');
 
 const root = path.join(__dirname, '..');
 
@@ -26,21 +27,8 @@ const plainId = 65000;
 
 // What an installed package has, and the tests.
 const installedFiles = [
-  'package.json',
-  'README.md',
-  'index.d.ts',
-  'index.d.mts',
-  'e2b.d.ts',
-  'e2b.d.mts',
-  'lib',
-  'build/Release/glovebox.node',
-  'build/Release/launcher',
-  'build/Release/join.so',
-  'docs',
-  'examples',
-  'scripts/failures.js',
-  'src',
-  'test',
+  ...['package.json', 'README.md', ...packed],
+  ...['examples', 'scripts/failures.js', 'test'],
 ];
 
 // These compile C, check types, make inputs up or calculate: the outcome is the

@@ -103,6 +103,20 @@ const cgroupV2 = 'test/vm/guest/cgroup-v2.js';
 const refusal = 'test/vm/guest/refusal.js';
 const programs = 'test/vm/guest/programs.js';
 
+const noUserNamespaces = {
+  sysctls: { 'user.max_user_namespaces': 0 },
+  twin: { command: 'unshare --user --map-root-user true', succeeds: false },
+  files: [refusal],
+  refusal: {
+    code: 'ERR_SANDBOX_START',
+    message: [
+      'user namespaces',
+      'user.max_user_namespaces is 0',
+      'sysctl -w user.max_user_namespaces=',
+    ],
+  },
+};
+
 /**
  * For deadlines in tests: an emulated processor takes a second or two to start
  * an interpreter, and four on a busy host. arm64's clock goes by instructions, not
@@ -130,32 +144,12 @@ const scenarios = [
   {
     name: 'user.max_user_namespaces=0',
     way: 'login',
-    sysctls: { 'user.max_user_namespaces': 0 },
-    twin: { command: 'unshare --user --map-root-user true', succeeds: false },
-    files: [refusal],
-    refusal: {
-      code: 'ERR_SANDBOX_START',
-      message: [
-        'user namespaces',
-        'user.max_user_namespaces is 0',
-        'sysctl -w user.max_user_namespaces=',
-      ],
-    },
+    ...noUserNamespaces,
   },
   {
     name: 'user.max_user_namespaces=0 as root',
     way: 'root',
-    sysctls: { 'user.max_user_namespaces': 0 },
-    twin: { command: 'unshare --user --map-root-user true', succeeds: false },
-    files: [refusal],
-    refusal: {
-      code: 'ERR_SANDBOX_START',
-      message: [
-        'user namespaces',
-        'user.max_user_namespaces is 0',
-        'sysctl -w user.max_user_namespaces=',
-      ],
-    },
+    ...noUserNamespaces,
   },
   {
     name: 'kernel.unprivileged_userns_clone=0',
