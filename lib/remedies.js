@@ -505,6 +505,11 @@ const rules = [
     ),
   },
   {
+    codes: ['TOO_LARGE'],
+    steps: /^read$/,
+    diagnose: fixed('Raise `maxBytes`, or read with `createReadStream()`.'),
+  },
+  {
     codes: ['BUSY'],
     steps: /^restore$/,
     diagnose: fixed('Wait for the calls of this sandbox, then try again.'),
@@ -537,6 +542,28 @@ const rules = [
     diagnose: fixed(
       '`stat()` says which.',
       'A folder, a symlink (none is followed) or a special file is there.',
+    ),
+  },
+  {
+    codes: ['PATH'],
+    errnos: ['ELOOP'],
+    diagnose: fixed(
+      'Say the path of the file itself.',
+      'Code can make symlinks in the workspace, and none is followed.',
+    ),
+  },
+  {
+    codes: ['EXISTS'],
+    steps: /^(mkdir|rename)$/,
+    diagnose: fixed('Remove it with `rm()`, or take another name.'),
+  },
+  {
+    codes: ['IO'],
+    steps: /^rename$/,
+    errnos: ['EINVAL'],
+    diagnose: fixed(
+      'Take a name outside of it.',
+      'A folder cannot be moved into itself.',
     ),
   },
   {
