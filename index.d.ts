@@ -903,14 +903,19 @@ export interface CodeError {
   line: number | null;
 }
 
-/** What a call used. `null` where this host does not say. */
+/**
+ * What a call used. `null` where this host does not say.
+ *
+ * Of a cell: what its whole box used while the cell ran, and what no cgroup
+ * counts is `null`.
+ */
 export interface Usage {
   /** Processor time of all processes, in milliseconds. */
   cpuMs: number | null;
   /**
    * The time in their own code, in milliseconds. Without cgroup v2 only of the
    * program and of those of its children that were waited for, counted apart
-   * from `cpuMs`, and not known if the sandbox stopped them.
+   * from `cpuMs`, and often not known if the sandbox stopped them.
    */
   cpuUserMs: number | null;
   /** Likewise the time in system calls. */
@@ -919,12 +924,13 @@ export interface Usage {
   wallMs: number;
   /**
    * The most memory at one time, in bytes. Without a cgroup that of the largest
-   * process, and `null` if the box was killed.
+   * process, and often `null` if the box was killed. Of a cell it is known with
+   * cgroup v1, and with v2 from Linux 6.12.
    */
   maxMemoryBytes: number | null;
   /**
    * The most processes and threads at one time. Known with cgroup v2 and Linux
-   * 6.1 or later.
+   * 6.1 or later, and not of a cell.
    */
   maxPids: number | null;
   /**

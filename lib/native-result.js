@@ -16,6 +16,13 @@ function makeCommon(
   framesTruncated,
   filesTruncated,
   durationUs,
+  cpuUs,
+  cpuUserUs,
+  cpuSystemUs,
+  readBytes,
+  writtenBytes,
+  maxMemoryBytes,
+  maxPids,
   files,
 ) {
   return {
@@ -29,36 +36,24 @@ function makeCommon(
     framesTruncated,
     filesTruncated,
     durationUs,
+    usage: {
+      cpuUs,
+      cpuUserUs,
+      cpuSystemUs,
+      readBytes,
+      writtenBytes,
+      maxMemoryBytes,
+      maxPids,
+    },
     files,
   };
 }
 
-function makeRunResult(
-  exitCode,
-  signal,
-  exec,
-  cpuUs,
-  cpuUserUs,
-  cpuSystemUs,
-  readBytes,
-  writtenBytes,
-  maxMemoryBytes,
-  maxPids,
-  ...common
-) {
+function makeRunResult(exitCode, signal, exec, ...common) {
   const result = makeCommon(...common);
   result.exitCode = exitCode;
   result.signal = signal;
   result.exec = exec;
-  result.usage = {
-    cpuUs,
-    cpuUserUs,
-    cpuSystemUs,
-    readBytes,
-    writtenBytes,
-    maxMemoryBytes,
-    maxPids,
-  };
   return result;
 }
 

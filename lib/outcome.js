@@ -125,22 +125,11 @@ function commonFacts(native, frames) {
   };
 }
 
-const unknownUsage = {
-  cpuUs: null,
-  cpuUserUs: null,
-  cpuSystemUs: null,
-  maxMemoryBytes: null,
-  maxPids: null,
-  readBytes: null,
-  writtenBytes: null,
-};
-
 function toMs(us) {
   return us === null ? null : us / 1000;
 }
 
-// Of a cell the engine knows nothing but its time.
-function usageOf(native = unknownUsage, wallMs) {
+function usageOf(native, wallMs) {
   return {
     cpuMs: toMs(native.cpuUs),
     cpuUserMs: toMs(native.cpuUserUs),

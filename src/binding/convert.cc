@@ -143,6 +143,7 @@ static bool CopyCommon(const Result* result, ResultCopy* copy) {
   copy->frames_truncated = result->frames_truncated;
   copy->files_truncated = result->files_truncated;
   copy->duration_us = result->duration_us;
+  copy->usage = result->usage;
   copy->blocked = CopyBlocked(result->blocked);
   CopyFiles(result->files, result->file_count, &copy->files);
   return CopyOutput(result->output, copy->output);
@@ -150,7 +151,6 @@ static bool CopyCommon(const Result* result, ResultCopy* copy) {
 
 bool RunResultCopy::Copy(const struct gbx_run_result* result) {
   exec = result->exec;
-  usage = result->usage;
   return CopyCommon(result, this);
 }
 
@@ -357,6 +357,14 @@ static void AddCommon(Napi::Env env, Result* result, Arguments* arguments) {
   arguments->Add(result->frames_truncated);
   arguments->Add(result->files_truncated);
   arguments->Add(result->duration_us);
+  const struct gbx_usage& usage = result->usage;
+  arguments->AddIf(usage.has_cpu, usage.cpu_us);
+  arguments->AddIf(usage.has_cpu_split, usage.cpu_user_us);
+  arguments->AddIf(usage.has_cpu_split, usage.cpu_system_us);
+  arguments->AddIf(usage.has_io, usage.read_bytes);
+  arguments->AddIf(usage.has_io, usage.written_bytes);
+  arguments->AddIf(usage.max_memory_bytes != 0, usage.max_memory_bytes);
+  arguments->AddIf(usage.max_pids != 0, usage.max_pids);
   arguments->Add(ChangedFilesToJs(env, result->files));
 }
 
@@ -367,14 +375,6 @@ Napi::Value RunResultToJs(Napi::Env env, Napi::Function make,
   arguments.Add(result->signal);
   arguments.Add(result->exec.code == GBX_OK ? env.Null()
                                             : ErrorToJs(env, result->exec));
-  const struct gbx_usage& usage = result->usage;
-  arguments.AddIf(usage.cpu_us != 0, usage.cpu_us);
-  arguments.AddIf(usage.has_cpu_split, usage.cpu_user_us);
-  arguments.AddIf(usage.has_cpu_split, usage.cpu_system_us);
-  arguments.AddIf(usage.has_io, usage.read_bytes);
-  arguments.AddIf(usage.has_io, usage.written_bytes);
-  arguments.AddIf(usage.max_memory_bytes != 0, usage.max_memory_bytes);
-  arguments.AddIf(usage.max_pids != 0, usage.max_pids);
   AddCommon(env, result, &arguments);
   return arguments.Call(make);
 }

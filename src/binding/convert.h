@@ -105,6 +105,7 @@ struct CellResultCopy {
   bool frames_truncated = false;
   bool files_truncated = false;
   uint64_t duration_us = 0;
+  struct gbx_usage usage = {};
   std::vector<FileCopy> files;
 
   bool Copy(const struct gbx_cell_result* result);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/fd.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -28,6 +29,11 @@ ssize_t fd_read_full(int fd, void* bytes, size_t size) {
     left -= (size_t)count;
   }
   return (ssize_t)(size - left);
+}
+
+bool fd_is_readable(int fd) {
+  struct pollfd polled = {.fd = fd, .events = POLLIN};
+  return RETRY(poll(&polled, 1, 0)) > 0;
 }
 
 int fd_write_file(int dir_fd, const char* path, const char* text) {

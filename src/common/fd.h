@@ -48,6 +48,10 @@ int fd_write_all(int fd, const void* bytes, size_t size);
  */
 ssize_t fd_read_full(int fd, void* bytes, size_t size);
 
+/* Whether a read would not wait. A pidfd is readable once all threads of its
+ * process have ended. False of -1. */
+bool fd_is_readable(int fd);
+
 /* Writes `text` to a file in one write(), as the kernel's control files want
  * it. Returns 0 or a negative errno. */
 int fd_write_file(int dir_fd, const char* path, const char* text);

@@ -247,6 +247,9 @@ enum gbx_leaf_fd {
   GBX_LEAF_PIDS,      /* pids.current */
   GBX_LEAF_FDS,       /* at most that many stay open in the launcher */
 };
+/* Of what the kernel counts, that which can be told for a part of a box's life:
+ * a time, and a peak that can be set back. */
+#define GBX_LEAF_METERS (1u << GBX_LEAF_MAX_USAGE | 1u << GBX_LEAF_CPU_USAGE)
 
 /* RUN. Descriptors, in this order: the exec blob; without PTY stdout and
  * stderr; with FD3 what becomes descriptor 3; with FD4 what becomes 4; with
@@ -259,7 +262,8 @@ enum gbx_run_flags {
   GBX_RUN_PTY = 16,    /* 0, 1 and 2 are a terminal of the box's own */
   GBX_RUN_HANDLE = 32, /* STARTED brings the payload's pidfd */
   GBX_RUN_FD4 = 64,
-  GBX_RUN_COLD = 128, /* no ready box */
+  GBX_RUN_COLD = 128,  /* no ready box */
+  GBX_RUN_METER = 256, /* STARTED brings what its leaf counts in */
 };
 struct gbx_msg_run {
   struct gbx_msg_head head;
@@ -286,10 +290,12 @@ struct gbx_exec_head {
 };
 
 /* STARTED. Descriptors: init's pidfd; with HANDLE the payload's; with PTY the
- * terminal's master. None at all if they could not be sent. */
+ * terminal's master; with METER those that `has` names, in the order of enum
+ * gbx_leaf_fd. None at all if they could not be sent. */
 struct gbx_msg_started {
   struct gbx_msg_head head;
-  int32_t pid; /* of the payload, in its box */
+  int32_t pid;  /* of the payload, in its box */
+  uint32_t has; /* 1 << enum gbx_leaf_fd: GBX_LEAF_METERS or some of them */
 };
 
 /* PAYLOAD_READY is a head alone. Its descriptor, if CONFIG said `notify`: the

@@ -33,6 +33,8 @@ static void report_cell(struct gbx_run* run, const struct gbx_err* err) {
       .interrupted = run->cell_interrupted,
       .timed_out = run->cell_timed_out,
       .has_exit = run->state == RUN_ENDED,
+      .usage = gbx__meter_read(&run->meter, run->pidfd,
+                               run->state == RUN_ENDED ? &run->end : NULL),
       .blocked = gbx__trace_view(run),
       .frames_truncated = run->control.dropped,
       .duration_us = (run->cell_end_ns - run->cell_start_ns) / 1000,
@@ -80,6 +82,7 @@ static void send_cell(struct gbx_run* run) {
   /* Results since the last cell are this one's, a DONE is nobody's. */
   gbx__run_read_control(run);
   run->control.done_came = false;
+  gbx__meter_begin(&run->meter);
   run->cell_active = true;
   run->cell_start_ns = uv_hrtime();
   if (run->control.fd < 0) return; /* it died: its END reports the cell */

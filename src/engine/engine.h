@@ -253,14 +253,14 @@ struct gbx_blocked {
 
 /* 0: not known. */
 struct gbx_usage {
-  uint64_t cpu_us;                     /* of all processes of the box */
+  uint64_t cpu_us;                     /* of all processes, with `has_cpu` */
   uint64_t cpu_user_us, cpu_system_us; /* with `has_cpu_split` */
   uint64_t read_bytes, written_bytes;  /* of block devices, with `has_io` */
   uint64_t max_memory_bytes;
   uint64_t max_pids;
   /* Known, be they 0. Of the processes that somebody in the box waited for,
    * where no cgroup counts them. */
-  bool has_cpu_split, has_io;
+  bool has_cpu, has_cpu_split, has_io;
 };
 
 struct gbx_run_result {
@@ -289,6 +289,7 @@ struct gbx_cell_result {
   bool has_exit;
   int exit_code, signal;
   char fault_syscall[40];
+  struct gbx_usage usage;     /* of its box, while it was active */
   struct gbx_blocked blocked; /* since the last cell */
   bool frames_truncated;
   uint64_t duration_us;

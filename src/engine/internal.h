@@ -15,6 +15,7 @@
 #include "common/wire.h"
 #include "engine/changes.h"
 #include "engine/engine.h"
+#include "engine/meter.h"
 #include "engine/mounts.h"
 #include "engine/nameless.h"
 #include "engine/tracker.h"
@@ -543,6 +544,7 @@ struct gbx_run {
   bool interrupt_due; /* the interrupt goes as soon as all of the frame went */
   bool term_sent;     /* to the interpreter that goes on all the same */
   bool cell_asked;    /* its report waits for the launcher's answer */
+  struct gbx__meter meter;
   struct gbx_bytes done; /* body of its DONE frame */
   uint64_t cell_start_ns, cell_end_ns;
 };
@@ -555,7 +557,9 @@ void gbx__runs_advance(struct gbx_engine* engine);
  * be the next of the walk. Nests. */
 void gbx__runs_hold(struct gbx_engine* engine);
 void gbx__runs_release(struct gbx_engine* engine);
-void gbx__run_started(struct gbx_run* run, int32_t pid, struct gbx_fds* fds);
+void gbx__run_started(struct gbx_run* run,
+                      const struct gbx_msg_started* started,
+                      struct gbx_fds* fds);
 void gbx__run_blocked(struct gbx_run* run,
                       const struct gbx_msg_blocked* blocked);
 void gbx__run_end(struct gbx_run* run, const struct gbx_msg_end* end);

@@ -288,7 +288,7 @@ static void handle(struct gbx_engine* engine, union gbx_msg* message,
       break;
     case GBX_M_STARTED:
       run = gbx__run_find(engine, message->head.id);
-      if (run != NULL) gbx__run_started(run, message->started.pid, fds);
+      if (run != NULL) gbx__run_started(run, &message->started, fds);
       break;
     case GBX_M_BLOCKED:
       run = gbx__run_find(engine, message->head.id);

@@ -21,7 +21,6 @@
  * its pipes is read: what a background thread of the code writes meanwhile
  * belongs to the next cell. */
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -76,6 +75,7 @@ void gbx__run_free(struct gbx_run* run) {
   gbx__timer_close(&run->timer);
   fd_close(&run->pidfd);
   fd_close(&run->payload_fd);
+  gbx__meter_close(&run->meter);
   gbx__bytes_free(&run->blob);
   gbx__bytes_free(&run->script);
   gbx__bytes_free(&run->cell);
@@ -334,6 +334,7 @@ void gbx__run_conclude(struct gbx_run* run) {
       .frames_truncated = run->control.dropped,
       .duration_us = (uv_hrtime() - run->start_ns) / 1000,
       .usage = {.cpu_us = run->end.usage.cpu_us,
+                .has_cpu = run->end.usage.cpu_us != 0,
                 .cpu_user_us = run->end.usage.cpu_user_us,
                 .cpu_system_us = run->end.usage.cpu_system_us,
                 .read_bytes = run->end.usage.read_bytes,
@@ -488,17 +489,11 @@ static void on_second_patience(uv_timer_t* timer) {
   gbx__run_send_kill(timer->data);
 }
 
-/* A pidfd is readable once all threads of its process have ended. */
-static bool has_exited(int pidfd) {
-  struct pollfd exit = {.fd = pidfd, .events = POLLIN};
-  return pidfd >= 0 && RETRY(poll(&exit, 1, 0)) > 0;
-}
-
 /* On a busy host the reason of an exit takes longer than the exit. A kill
  * before it came would be taken for the reason. */
 static void on_exit_patience(uv_timer_t* timer) {
   const struct gbx_run* run = timer->data;
-  if (has_exited(run->payload_fd))
+  if (fd_is_readable(run->payload_fd))
     (void)uv_timer_start(timer, on_second_patience, KILL_PATIENCE_MS, 0);
   else
     on_second_patience(timer);

@@ -131,6 +131,7 @@ int gbx__run_new(struct gbx_engine* engine,
   gbx__input_init(&run->input);
   run->input.is_terminal = options->pty_columns != 0;
   run->pidfd = run->payload_fd = -1;
+  gbx__meter_init(&run->meter);
   run->control.fd = run->control.cell_fd = -1;
   run->last_cell = &run->cells;
   run->end.escape_syscall = -1;

@@ -108,6 +108,7 @@ static void close_extra(struct extra_fds* fds) {
 static uint32_t flags_of(const struct gbx_run* run) {
   return (run->input.is_terminal ? GBX_RUN_PTY : 0u) |
          (run->stream || run->kernel ? GBX_RUN_HANDLE : 0u) |
+         (run->kernel ? GBX_RUN_METER : 0u) |
          (run->session->enforce_limits ? 0u : GBX_RUN_NO_CGROUP) |
          (run->trace != NULL ? GBX_RUN_TRACE : 0u) |
          (run->cold ? GBX_RUN_COLD : 0u);
@@ -236,7 +237,9 @@ void gbx__runs_release(struct gbx_engine* engine) {
   gbx__runs_advance(engine);
 }
 
-void gbx__run_started(struct gbx_run* run, int32_t pid, struct gbx_fds* fds) {
+void gbx__run_started(struct gbx_run* run,
+                      const struct gbx_msg_started* started,
+                      struct gbx_fds* fds) {
   if (run->state != RUN_STARTING) return;
   struct gbx_engine* engine = run->engine;
   gbx_moment(engine->moments, GBX_AT_STARTED, run->id);
@@ -246,8 +249,10 @@ void gbx__run_started(struct gbx_run* run, int32_t pid, struct gbx_fds* fds) {
   if (run->killed) {
     gbx__run_send_kill(run);
   } else if ((run->stream || run->kernel) &&
-             gbx__run_take_handle(run, pid, fds, &run->failure) < 0) {
+             gbx__run_take_handle(run, started->pid, fds, &run->failure) < 0) {
     gbx__run_send_kill(run);
+  } else if (run->kernel) {
+    gbx__meter_take(&run->meter, started->has, fds);
   }
   if (run->kernel) gbx__cell_start(run);
   gbx__runs_advance(engine);

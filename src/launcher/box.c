@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/seccomp.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "common/fd.h"
+#include "common/leaf.h"
 #include "common/sys.h"
 
 static int clone_init(struct box* box, const struct box_parts* parts,
@@ -212,19 +212,6 @@ void box_take_notification(struct box* box) {
   box_kill(box);
 }
 
-/* From a control file's text: the number after `key`, or at the beginning if
- * that is "". False if there is none. */
-static bool read_counter(int fd, const char* key, uint64_t* ret_count) {
-  char text[1024];
-  ssize_t size = RETRY(pread(fd, text, sizeof text - 1, 0));
-  if (size <= 0) return false;
-  text[size] = '\0';
-  const char* at = strstr(text, key);
-  if (at == NULL) return false;
-  *ret_count = strtoull(at + strlen(key), NULL, 10);
-  return true;
-}
-
 bool box_had_oom(struct box* box) {
   if (box->leaf == 0) return false;
   uint64_t count = 0;
@@ -232,37 +219,24 @@ bool box_had_oom(struct box* box) {
       read(box->leaf_fd[GBX_LEAF_OOM_EVENT], &count, sizeof count) ==
           (ssize_t)sizeof count)
     return true;
-  return read_counter(box->leaf_fd[GBX_LEAF_OOM_COUNT], "oom_kill ", &count) &&
+  return gbx_leaf_read_counter(box->leaf_fd[GBX_LEAF_OOM_COUNT], "oom_kill ",
+                               &count) &&
          count > 0;
 }
 
 bool box_is_empty(const struct box* box) {
   uint64_t tasks = 0;
-  return read_counter(box->leaf_fd[GBX_LEAF_PIDS], "", &tasks) && tasks <= 1;
+  return gbx_leaf_read_counter(box->leaf_fd[GBX_LEAF_PIDS], "", &tasks) &&
+         tasks <= 1;
 }
 
 void box_read_usage(struct box* box) {
   /* What the leaf does not have init has counted. */
-  struct gbx_wire_usage* usage = &box->end.usage;
-  (void)read_counter(box->leaf_fd[GBX_LEAF_MAX_USAGE], "",
-                     &usage->max_memory_bytes);
-  int fd = box->leaf_fd[GBX_LEAF_CPU_USAGE];
-  uint64_t nanoseconds;
-  if (read_counter(fd, "usage_usec ", &usage->cpu_us))
-    usage->has_cpu_split =
-        read_counter(fd, "user_usec ", &usage->cpu_user_us) &&
-        read_counter(fd, "system_usec ", &usage->cpu_system_us);
-  else if (read_counter(fd, "", &nanoseconds))
-    usage->cpu_us = nanoseconds / 1000;
-  /* One of them is init. */
-  if (read_counter(box->leaf_fd[GBX_LEAF_MAX_PIDS], "", &usage->max_pids) &&
-      usage->max_pids > 0)
-    usage->max_pids--;
+  gbx_leaf_read_usage(box->leaf_fd, &box->end.usage);
 }
 
 bool box_payload_is_gone(const struct box* box) {
-  struct pollfd polled = {.fd = box->payload_fd, .events = POLLIN};
-  return poll(&polled, 1, 0) > 0;
+  return fd_is_readable(box->payload_fd);
 }
 
 void box_hold_mounts(struct box* box) {

@@ -285,9 +285,12 @@ static int open_fds(const struct cgroup* cgroup, uint32_t number,
   int result = cgroup_leaf_open(leaf, GBX_LEAF_OOM_COUNT, dir_fd,
                                 "memory.events", O_RDONLY, err);
   /* Since 5.19; without it init's own count stands. */
+  /* Since 6.12 it can be written to, which sets back what it reads as. */
+  int how = faccessat(dir_fd, "memory.peak", W_OK, AT_EACCESS) == 0 ? O_RDWR
+                                                                    : O_RDONLY;
   if (result >= 0 && faccessat(dir_fd, "memory.peak", F_OK, 0) == 0)
     result = cgroup_leaf_open(leaf, GBX_LEAF_MAX_USAGE, dir_fd, "memory.peak",
-                              O_RDONLY, err);
+                              how, err);
   if (result >= 0)
     result = cgroup_leaf_open(leaf, GBX_LEAF_CPU_USAGE, dir_fd, "cpu.stat",
                               O_RDONLY, err);

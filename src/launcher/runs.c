@@ -78,11 +78,19 @@ static int dispatch(struct box* box, struct run* run, struct gbx_err* err) {
   if (result < 0) return result;
   struct gbx_msg_started started = {.pid = box->payload_pid};
   GBX_MSG_INIT(&started, GBX_M_STARTED, run->request.head.id);
-  int fds[3] = {box->pidfd};
+  int fds[3 + GBX_LEAF_FDS] = {box->pidfd};
   int count = 1;
   if ((run->request.flags & GBX_RUN_HANDLE) != 0)
     fds[count++] = box->payload_fd;
   if (box->pty_fd >= 0) fds[count++] = box->pty_fd;
+  for (int i = 0; i < GBX_LEAF_FDS; i++) {
+    uint32_t bit = 1u << i & GBX_LEAF_METERS;
+    if ((run->request.flags & GBX_RUN_METER) == 0 || bit == 0 ||
+        box->leaf_fd[i] < 0)
+      continue;
+    started.has |= bit;
+    fds[count++] = box->leaf_fd[i];
+  }
   tell_engine(&started.head, fds, count);
   fd_close(&box->pty_fd); /* its end is for the engine to see */
   unwatch(box->payload_fd);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sources: src/launcher/box.c src/launcher/trace.c src/launcher/filter.c
  * src/common/bpf.c src/common/wire.c src/common/error.c src/common/fd.c
+ * src/common/leaf.c
  * libs: */
 
 /* What a box used, from files that say what those of a leaf say. */

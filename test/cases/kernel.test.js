@@ -7,6 +7,7 @@ const assert = require('node:assert/strict');
 const {
   descendants,
   eventually,
+  hasCgroups,
   open,
   test,
   timeScale,
@@ -289,4 +290,74 @@ test('close() of the session ends its Kernels and their cells', async (t) => {
   await outcome;
   await assert.rejects(kernel.runCode('1'), { code: 'ERR_SANDBOX_CLOSED' });
   await kernel.close();
+});
+
+// ---- Usage -----------------------------------------------------------------
+
+test('usage of a cell is what its box used while it ran', async (t) => {
+  const kernel = await (await open(t)).kernel();
+  const spend = `import time
+start = time.process_time()
+block = bytearray(b'x') * (60 * 2**20)
+while time.process_time() - start < 0.3: pass
+del block
+time.process_time() - start`;
+  const heavy = await kernel.runCode(spend);
+  const [spentS] = textsOf(heavy).map(Number);
+  const light = await kernel.runCode('1');
+  for (const { usage, durationMs } of [heavy, light]) {
+    assert.equal(usage.wallMs, durationMs);
+    for (const name of ['maxPids', 'ioReadBytes', 'ioWriteBytes']) {
+      assert.equal(usage[name], null, name);
+    }
+  }
+  if (!hasCgroups) {
+    for (const { usage } of [heavy, light]) {
+      assert.equal(usage.cpuMs, null);
+      assert.equal(usage.maxMemoryBytes, null);
+    }
+    return;
+  }
+  // The kernel may count the last moments a little later.
+  const { cpuMs } = heavy.usage;
+  const shown = `${JSON.stringify(heavy.usage)} of ${spentS} s`;
+  assert.ok(cpuMs >= spentS * 1000 - 20, shown);
+  assert.ok(cpuMs <= heavy.durationMs * 2 + 20, shown);
+  assert.ok(light.usage.cpuMs < cpuMs / 2, JSON.stringify(light.usage));
+  if (heavy.usage.maxMemoryBytes !== null) {
+    assert.ok(heavy.usage.maxMemoryBytes > 60 * 2 ** 20, shown);
+    assert.ok(light.usage.maxMemoryBytes < 60 * 2 ** 20);
+  }
+  // What it started counts as well, whoever waited for it.
+  const started = await kernel.runCode(`import subprocess, sys
+child = subprocess.Popen([sys.executable, '-c', """import time
+while time.process_time() < 0.3: pass
+print('done', flush=True)
+time.sleep(300)"""], stdout=subprocess.PIPE)
+child.stdout.readline()`);
+  assert.deepEqual(textsOf(started), ["b'done\\n'"]);
+  assert.ok(started.usage.cpuMs >= 280, JSON.stringify(started.usage));
+});
+
+test('usage of a cell that costs the kernel is its own', async (t) => {
+  const sandbox = await open(t);
+  for (const [end, fault] of [
+    ['import os; os._exit(3)', 'killed'],
+    ['block = bytearray(b"x") * (2000 * 2**20)', 'oom'],
+    ['import ctypes; ctypes.CDLL(None).mount()', 'escape_blocked'],
+  ]) {
+    const kernel = await sandbox.kernel({ memoryMb: 200 });
+    const before = await kernel.runCode(`import time
+end = time.process_time() + ${0.5 * timeScale}
+while time.process_time() < end: pass`);
+    const cell = await kernel.runCode(end);
+    assert.equal(cell.fault?.type, fault, end);
+    const { cpuMs, maxMemoryBytes } = cell.usage;
+    if (!hasCgroups) {
+      assert.equal(cpuMs, null);
+      continue;
+    }
+    assert.ok(fault !== 'oom' || maxMemoryBytes > 150 * 2 ** 20);
+    assert.ok(cpuMs !== null && cpuMs < before.usage.cpuMs, `${end}: ${cpuMs}`);
+  }
 });

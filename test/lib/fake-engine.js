@@ -221,6 +221,15 @@ function commonResult() {
     framesTruncated: false,
     filesTruncated: false,
     durationUs: 1500,
+    usage: {
+      cpuUs: 2000,
+      cpuUserUs: 1500,
+      cpuSystemUs: 500,
+      maxMemoryBytes: 4096,
+      maxPids: null,
+      readBytes: 512,
+      writtenBytes: 0,
+    },
     files: [],
   };
 }
@@ -231,15 +240,6 @@ function runResult(overrides) {
     exitCode: 0,
     signal: 0,
     exec: null,
-    usage: {
-      cpuUs: 2000,
-      cpuUserUs: 1500,
-      cpuSystemUs: 500,
-      maxMemoryBytes: 4096,
-      maxPids: null,
-      readBytes: 512,
-      writtenBytes: 0,
-    },
     ...overrides,
   };
 }

@@ -302,6 +302,13 @@ describe('a cell', () => {
     assert.equal(result.fault, null);
   });
 
+  test('has its own usage', () => {
+    const { usage } = outcome({}).result;
+    assert.equal(usage.cpuMs, 2);
+    assert.equal(usage.maxMemoryBytes, 4096);
+    assert.equal(usage.wallMs, 1.5);
+  });
+
   test('P14 that hits a limit kills the kernel and says so', () => {
     const { result, death } = outcome({ fault: 'timeout', done: null });
     assert.match(death, /stopped after 1\.5 s/);
