@@ -1297,6 +1297,11 @@ export class Sandbox {
    * ERR_SANDBOX_CLOSED), ends its kernels, waits until all is gone, and deletes
    * a temporary workspace. Calling it again gives the same promise; before
    * `open()` it only marks the Sandbox as closed.
+   *
+   * @throws {SandboxError} ERR_SANDBOX_IO — some of a temporary workspace could
+   *   not be deleted, which no code in a box can bring about: this machine has
+   *   made it immutable, mounted something there or put another folder in its
+   *   place. All else is done.
    */
   close(): Promise<void>;
 
@@ -1705,7 +1710,8 @@ export class Sandbox {
    *
    * @param dest A path of this machine, outside the workspace.
    * @throws {SandboxError} ERR_SANDBOX_TOO_LARGE — more than `maxBytes`, 500000
-   *   files and folders, 128 MiB of their names, or 8 GiB in one file.
+   *   files and folders, 128 MiB of their names, 8 GiB in one file, or 4095 bytes
+   *   in one path.
    * @throws {SandboxError} ERR_SANDBOX_PATH — `dest` lies in the workspace, or
    *   its way leads through it.
    * @throws {SandboxError} ERR_SANDBOX_EXISTS — `dest` is there and is no file.

@@ -88,8 +88,9 @@ const nativeCodes = {
   TOO_LARGE: {
     meaning: 'That is larger than allowed',
     cause:
-      'A file or an archive has more than `maxBytes`, or the workspace has ' +
-      'more files than can be looked through.',
+      'A file or an archive has more than `maxBytes`; the workspace has more ' +
+      'files than can be looked through, or, of `snapshot()`, a path of more ' +
+      'than 4095 bytes.',
     remedy:
       'Raise `maxBytes`, read with `createReadStream()`, or take one folder at ' +
       'a time.',

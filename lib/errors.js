@@ -16,6 +16,7 @@ const errnos = new Map([
   ...Object.entries(constants.errno).map(([name, number]) => [number, [name]]),
   ...Array.from(getSystemErrorMap(), ([number, known]) => [-number, known]),
   [109, ['ETOOMANYREFS', 'too many descriptors on their way']],
+  [117, ['EUCLEAN', 'the file system is damaged']],
   [8, ['ENOEXEC', 'no format of a program that this machine executes']],
   [116, ['ESTALE', 'no longer the same file']],
   [122, ['EDQUOT', 'disk quota exceeded']],
@@ -30,6 +31,13 @@ function errnoName(number) {
 /** "no space left on device" for 28. */
 function describeErrno(number) {
   return errnos.get(number)?.[1] ?? errnoName(number);
+}
+
+/** "ENOSPC (no space left on device)"; undefined for 0. */
+function explainErrno(number) {
+  const name = errnoName(number);
+  const words = describeErrno(number);
+  return words === name ? name : `${name} (${words})`;
 }
 
 class SandboxError extends Error {
@@ -92,10 +100,13 @@ const ownWords = new Map([
   ['mount target', /^(?!\/).*?(?:: |$)/s],
   ['path', /^.*?: /s],
   ['folder', /^(?:not a folder|leads through a symlink): /],
-  ['read', /^more than \d+ bytes: /],
+  [
+    'read',
+    /^(?:more than \d+ bytes: |a file (?:shrank while it was read, )?below )/,
+  ],
   [
     'walk',
-    /^(?:more than \d+ (?:files and folders|bytes of file names)|too many folders in too deep a tree)$/,
+    /^(?:(?:more than \d+ (?:files and folders|bytes of file names)|too many folders in too deep a tree)$|a path longer than \d+ bytes, in )/,
   ],
   ['list', /^(?:\d+ files with|more than) \d+ bytes of paths$/],
   ['watch', /^more than \d+ folders$/],
@@ -157,7 +168,7 @@ function toSandboxError(error, during, facts) {
     mount
       ? `${quoted(mount.details.source)} ${escaped(mount.reason)}`
       : describeStep(step, detail),
-    errno && `${errno} (${describeErrno(number)})`,
+    explainErrno(number),
   ].filter(Boolean);
   const sentence = parts.join(': ');
 

@@ -498,6 +498,14 @@ const rules = [
   },
   {
     codes: ['TOO_LARGE'],
+    steps: /^walk$/,
+    errnos: ['ENAMETOOLONG'],
+    diagnose: fixed(
+      'Remove a folder above it with `rm()`, or rename some to shorter names.',
+    ),
+  },
+  {
+    codes: ['TOO_LARGE'],
     steps: /walk|changed files/,
     diagnose: fixed(
       'Use fewer, or one folder at a time.',

@@ -354,7 +354,7 @@ static void reject_runs(struct gbx_session* session) {
   else
     (void)gbx_fail(&err, GBX_E_DISK_FULL, 0, "workspace",
                    "it took more than diskMb %llu of the disk, where this "
-                   "process cannot look: in folders that are closed to it or "
+                   "process cannot look, in folders that are closed to it or "
                    "deeper than %u",
                    limit_mib, GBX__USAGE_LEVELS);
   gbx__runs_hold(engine);

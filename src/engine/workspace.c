@@ -264,7 +264,7 @@ static int open_above(const struct gbx__workspace* workspace,
     return errno == ENOENT ? -ENOENT
                            : gbx_fail(err, GBX_E_IO, errno, "open", "%s", path);
   if (st.st_dev != workspace->dev || st.st_ino != workspace->ino)
-    return gbx_fail(err, GBX_E_IO, ESTALE, "workspace_remove",
+    return gbx_fail(err, GBX_E_IO, ESTALE, "workspace",
                     "another folder is in its place: %s", path);
   *ret_name = slash + 1;
   *ret_st = st;

@@ -133,6 +133,34 @@ test('close() twice, or twice at once, is the same as once', async () => {
   await assert.rejects(result, closed);
 });
 
+test('close() says what it could not delete, and has done all else', async () => {
+  const sandbox = await new Sandbox().open();
+  const { workspace } = sandbox;
+  const { result } = await startEndless(sandbox);
+  fs.renameSync(workspace, `${workspace}-moved`);
+  fs.mkdirSync(workspace);
+  fs.writeFileSync(path.join(workspace, 'mine'), '');
+  try {
+    const closing = sandbox.close();
+    await assert.rejects(closing, {
+      name: 'SandboxError',
+      code: 'ERR_SANDBOX_IO',
+      errno: 'ESTALE',
+      message: new RegExp(
+        `: another folder is in its place: "${workspace}": ESTALE `,
+      ),
+    });
+    assert.equal(sandbox.close(), closing);
+    await assert.rejects(result, closed);
+    assert.deepEqual(sleeps(), []);
+    assert.ok(fs.existsSync(path.join(workspace, 'mine')));
+  } finally {
+    for (const folder of [workspace, `${workspace}-moved`]) {
+      fs.rmSync(folder, { recursive: true });
+    }
+  }
+});
+
 test('close() from a callback of a running call ends it', async () => {
   const sandbox = await new Sandbox().open();
   let closing;

@@ -174,6 +174,7 @@ test('other failures that a person can cure say how', () => {
     [{ code: 'UNSUPPORTED', errno: 2, op: 'dlopen' }, /install libcjson1/],
     [{ code: 'WORKSPACE', errno: 22, op: 'mount_setattr' }, /idmapped mounts/],
     [{ code: 'TOO_LARGE', errno: 7, op: 'walk' }, /one folder at a time/],
+    [{ code: 'TOO_LARGE', errno: 36, op: 'walk' }, /Remove a folder above it/],
     [{ code: 'IO', errno: 28, op: 'inotify' }, /max_user_watches/],
     [{ code: 'IO', errno: 24, op: 'inotify' }, /max_user_instances/],
     [{ code: 'BUSY', errno: 16, op: 'restore' }, /Wait for the calls/],
@@ -193,6 +194,16 @@ test('other failures that a person can cure say how', () => {
     const whole = { errno: 0, op: '', detail: '', ...native };
     assert.match(toSandboxError(whole).message, message);
   }
+});
+
+test('an errno without words is its name alone', () => {
+  const said = (errno) => {
+    const native = { code: 'IO', errno, op: 'read', detail: '' };
+    return toSandboxError(native).message.split(': ').at(-1);
+  };
+  assert.equal(said(74), 'EBADMSG');
+  assert.equal(said(116), 'ESTALE (no longer the same file)');
+  assert.equal(said(9999), 'errno 9999');
 });
 
 test('a failure without errno or remedy has no empty parts', () => {
@@ -238,6 +249,22 @@ test('what glovebox says itself is not in quotes, and names are', () => {
     ['folder', 'a folder: b', 'folder "a folder: b"'],
     ['read', 'more than 5 bytes: f', 'more than 5 bytes: "f"'],
     ['read', 'f', 'read "f"'],
+    ['read', 'a file below a', 'a file below "a"'],
+    [
+      'read',
+      'a file shrank while it was read, below a',
+      'a file shrank while it was read, below "a"',
+    ],
+    [
+      'walk',
+      'a path longer than 9 bytes, in a',
+      'a path longer than 9 bytes, in "a"',
+    ],
+    [
+      'workspace',
+      'another folder is in its place: /a',
+      'another folder is in its place: "/a"',
+    ],
     ['walk', 'more than 9 files and folders', 'more than 9 files and folders'],
     ['list', '3 files with 9 bytes of paths', '3 files with 9 bytes of paths'],
     ['list', '3 files', 'list "3 files"'],
