@@ -7,8 +7,15 @@ import api, {
   type ArchiveInfo,
   type ArchiveOptions,
   type BlockedCall,
+  type BoxDescription,
+  type BoxEntry,
+  type BoxMount,
+  type BoxSpec,
   type CellOptions,
   type CodeError,
+  type DoctorCheck,
+  type DoctorReport,
+  doctor,
   type EntryInfo,
   type EntryType,
   ExecutionResult,
@@ -25,28 +32,37 @@ import api, {
   type MountRule,
   type MountSpec,
   type OneShotOptions,
+  type OutputCallback,
   type PerCallOptions,
+  type ReadFileOptions,
   type ReadStreamOptions,
   Result,
+  type ResultCallback,
   type RmOptions,
+  type RunCodeOptions,
   runCode,
   Sandbox,
   SandboxError,
   type SandboxErrorCode,
   type SandboxFault,
   type SandboxFaultType,
+  type SandboxLimits,
   type SandboxOptions,
+  type SandboxPlan,
   SandboxProcess,
+  type SandboxProcessEvents,
   type SkippedEntry,
   type SnapshotInfo,
   type SpawnOptions,
   type TerminalOptions,
   type TerminalSize,
+  type Usage,
   version,
   type Watcher,
   type WorkspaceChange,
   type WorkspaceFile,
   type WorkspacePath,
+  type WriteStreamOptions,
   withSandbox,
 } from 'glovebox';
 
@@ -150,7 +166,10 @@ export async function session(options: SandboxOptions): Promise<void> {
   const force: LimitForce = sandbox.limits.memoryMb;
   const diskForce: 'watchdog' | null = sandbox.limits.diskMb;
   const folder: string = sandbox.workspace;
-  console.log(force, diskForce, folder);
+  const limits: SandboxLimits = sandbox.limits;
+  console.log(force, diskForce, folder, limits.pids, limits.cpus);
+  // @ts-expect-error: they are facts
+  limits.pids = 'kernel';
 
   await sandbox.writeFile('a', 'text');
   await sandbox.writeFile('a', new Uint8Array(1));
@@ -160,6 +179,7 @@ export async function session(options: SandboxOptions): Promise<void> {
   await sandbox.writeFile('a', 'text', { flag: 'a' });
   const bytes = await sandbox.readFile('a');
   const limited = await sandbox.readFile('a', { maxBytes: 5 });
+  const reading: ReadFileOptions = { maxBytes: 5, encoding: null };
   const text = await sandbox.readFile('a', 'utf8');
   const hex = await sandbox.readFile('a', { encoding: 'hex' });
   isType<typeof bytes, Buffer>(true);
@@ -168,8 +188,38 @@ export async function session(options: SandboxOptions): Promise<void> {
   isType<typeof hex, string>(true);
   const [first] = await sandbox.listFiles('sub');
   console.log(first?.mtimeMs, first?.path, first?.size, first?.pathBuffer);
+  console.log(reading.maxBytes);
   await files(sandbox);
+  await plan(sandbox);
+  const closed = await sandbox.close();
+  isType<typeof closed, void>(true);
   await sandbox[Symbol.asyncDispose]();
+}
+
+async function plan(sandbox: Sandbox): Promise<void> {
+  const made: SandboxPlan = await sandbox.plan();
+  const spec: BoxSpec = made.spec;
+  const box: BoxDescription = made.box;
+  const entry: BoxEntry | undefined = spec.entries[0];
+  if (entry?.kind === 'bind') console.log(entry.source);
+  // @ts-expect-error: a folder has none
+  if (entry?.kind === 'dir') console.log(entry.source);
+  const mount: BoxMount | undefined = box.mounts[0];
+  console.log(mount?.sizeBytes?.toFixed(), box.start.python.why);
+  isType<typeof box.limits.memoryMb.force, LimitForce>(true);
+  await new Sandbox({ spec: made }).open();
+  await new Sandbox({ spec: 'plan.json' }).open();
+  await new Sandbox().open();
+  // @ts-expect-error: all of the plan
+  new Sandbox({ spec: made.spec });
+}
+
+export async function diagnosis(): Promise<string> {
+  const report: DoctorReport = await doctor();
+  const check: DoctorCheck | undefined = report.checks[0];
+  const advice: string | undefined = check?.fix ?? check?.cause;
+  console.log(advice, check?.name, check?.ok, check?.needed, check?.detail);
+  return report.ok ? report.version : report.toString();
 }
 
 async function files(sandbox: Sandbox): Promise<void> {
@@ -186,7 +236,8 @@ async function files(sandbox: Sandbox): Promise<void> {
   await sandbox.writeFile('b', [1]);
   const range: ReadStreamOptions = { start: 1, end: 2, encoding: 'hex' };
   const source: Readable = sandbox.createReadStream(path, range);
-  const sink: Writable = sandbox.createWriteStream('c', { highWaterMark: 1 });
+  const writing: WriteStreamOptions = { highWaterMark: 1 };
+  const sink: Writable = sandbox.createWriteStream('c', writing);
   source.pipe(sink);
   const options: ListFilesOptions = { all: true, recursive: false };
   const listed: WorkspaceFile[] = await sandbox.listFiles(options);
@@ -207,6 +258,8 @@ async function files(sandbox: Sandbox): Promise<void> {
     isType<typeof change.type, 'file' | 'directory'>(true);
     console.log(change.change, change.path, change.pathBuffer);
   }
+  const same: Watcher = watcher[Symbol.asyncIterator]();
+  await same[Symbol.asyncDispose]();
   await watcher.close();
   const bound: ArchiveOptions = { maxBytes: 1 };
   const saved: SnapshotInfo = await sandbox.snapshot('/tmp/a.tar.gz', bound);
@@ -226,7 +279,13 @@ export async function calls(sandbox: Sandbox): Promise<void> {
   await sandbox.run(['cat'], { stdin: 5 });
   // @ts-expect-error: the signal, not its controller
   await sandbox.run(['cat'], { signal: new AbortController() });
+  const onStdout: OutputCallback = (chunk) => chunk.toString('utf8');
+  const onResult: ResultCallback = (one) => one.formats();
+  const coded: RunCodeOptions = { language: 'bash', onStdout, onResult };
+  await sandbox.runCode('ls', coded);
   const { usage } = await sandbox.run(['true'], { cwd: null, stdin: null });
+  isType<typeof usage, Usage>(true);
+  isType<Usage['wallMs'], number>(true);
   const known: (number | null)[] = Object.values(usage);
   console.log(known, usage.cpuUserMs?.toFixed(), usage.maxPids);
 }
@@ -239,6 +298,7 @@ export async function spawned(sandbox: Sandbox): Promise<void> {
     isType<typeof exitCode, number | null>(true);
     isType<typeof signalCode, string | null>(true);
   });
+  isType<SandboxProcessEvents['error'], [error: unknown]>(true);
   child.once('spawn', () => console.log(child.pid?.toFixed()));
   // @ts-expect-error: no such event
   child.on('ended', () => {});
@@ -305,6 +365,7 @@ export async function kernel(sandbox: Sandbox): Promise<void> {
   // @ts-expect-error: sandbox.kernel() makes them
   new Kernel();
   await opened.close();
+  await opened[Symbol.asyncDispose]();
   console.log(result.exitCode);
 }
 
@@ -326,6 +387,11 @@ export function errors(error: unknown): string | undefined {
   }
   if (!(error instanceof SandboxError)) return undefined;
   const code: SandboxErrorCode = error.code;
+  const mine = new SandboxError('mine', { code, cause: error });
+  new SandboxError(mine.message);
+  new MountRefused('mine', { cause: mine });
+  // @ts-expect-error: no such code
+  new SandboxError('mine', { code: 'EMINE' });
   // @ts-expect-error: no such code
   if (code === 'ERR_SANDBOX_RUBY') return undefined;
   return `${error.step} ${error.errno} ${error.remedy} ${error.cause}`;
