@@ -355,6 +355,60 @@ describe('e2b.d.ts says what lib/e2b.js does', () => {
   });
 });
 
+describe('README.md says what lib/ does', () => {
+  const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
+  const [, section] = text.match(/^### Options\n(.*?)^## /ms);
+  const rows = Array.from(section.matchAll(/^\| `.*$/gm), ([line]) =>
+    line.slice(2, -2).split(' | '),
+  );
+
+  const builtOptions = (place) =>
+    describeOptions(place).filter(
+      ({ expected, unbuilt }) => expected && !unbuilt,
+    );
+  const ofSession = builtOptions('new Sandbox()');
+  const ofCall = builtOptions('sandbox.runCode()');
+  const isIn = (list, { name }) => list.some((row) => row.name === name);
+
+  test('about every option: what it takes, its default, and whose it is', () => {
+    const wanted = [
+      ...ofSession.map((row) => [row, isIn(ofCall, row) ? 'both' : 'Sandbox']),
+      ...ofCall
+        .filter((row) => !isIn(ofSession, row))
+        .map((row) => [row, 'call']),
+    ];
+    assert.deepEqual(
+      rows,
+      wanted.map(([row, owner]) => [
+        `\`${row.name}\``,
+        row.expected,
+        `\`${row.default}\``,
+        owner,
+      ]),
+    );
+  });
+
+  test('about what a one-shot takes', () => {
+    const names = rows.map(([name]) => name.slice(1, -1));
+    const taken = builtOptions('runCode()').map(({ name }) => name);
+    assert.deepEqual(names.sort(), taken.sort());
+  });
+
+  test('about which calls take the options of a call', () => {
+    const shared = ofCall
+      .map(({ name }) => name)
+      .filter((name) => !['language', 'stdin'].includes(name));
+    for (const place of [
+      'sandbox.run()',
+      'sandbox.spawn()',
+      'sandbox.kernel()',
+    ]) {
+      const taken = builtOptions(place).map(({ name }) => name);
+      for (const name of shared) assert.ok(taken.includes(name), place + name);
+    }
+  });
+});
+
 describe('docs/from-kern-sandbox.md says what lib/ does', () => {
   const text = fs.readFileSync(
     path.join(root, 'docs', 'from-kern-sandbox.md'),
