@@ -1739,6 +1739,7 @@ export class Sandbox {
    *   which rule is broken, and `member` by whom.
    * @throws {SandboxError} ERR_SANDBOX_BUSY — a call runs, or another restore.
    * @throws {SandboxError} ERR_SANDBOX_HOST_FILE — `src` cannot be read.
+   * @throws {SandboxError} ERR_SANDBOX_NOT_REGULAR — `src` is no file.
    * @throws {SandboxError} ERR_SANDBOX_IO — the workspace cannot be written.
    *
    * @example

@@ -10,12 +10,13 @@ const { getEngine, getNative } = require('./native.js');
 
 /**
  * Remembers what `prepare` resolved with, for each distinct argument: looking
- * for interpreters takes longer than a call. A failure is forgotten, so that
- * the next call sees what was installed meanwhile.
+ * for interpreters takes longer than a call. A failure is forgotten, and so is
+ * what `forget(accept)` finds among the results, so that the next call sees what
+ * was installed meanwhile.
  */
 function rememberPromises(prepare) {
   const known = new Map();
-  return (argument) => {
+  const remember = (argument) => {
     const entries = Object.entries(argument).sort(([a], [b]) =>
       a < b ? -1 : 1,
     );
@@ -27,6 +28,13 @@ function rememberPromises(prepare) {
     promise.catch(() => known.delete(key));
     return promise;
   };
+  remember.forget = (accept) => {
+    for (const [key, promise] of known) {
+      const drop = (result) => accept(result) && known.delete(key);
+      promise.then(drop, () => {});
+    }
+  };
+  return remember;
 }
 
 const prepareImage = rememberPromises(async (runtimes) => {
@@ -39,12 +47,18 @@ const prepareImage = rememberPromises(async (runtimes) => {
   }
 });
 
+/** `runtimes` of an image lacks what somebody wanted. */
+function lookAgainFor(runtimes) {
+  prepareImage.forget((image) => image.runtimes === runtimes);
+}
+
 const describeBox = () => getNative().describeBox();
 const readSpec = (json) => getNative().readSpec(json);
 
 module.exports = {
   describeBox,
   getEngine,
+  lookAgainFor,
   prepareImage,
   readSpec,
   rememberPromises,

@@ -221,7 +221,9 @@ const libraryCodes = {
   RUNTIME_MISSING: {
     meaning: 'The interpreter is not installed',
     cause: 'PATH has none for this language, or `runtimes` names none.',
-    remedy: 'Install it, or name one with the option `runtimes`.',
+    remedy:
+      'Install it, or name one with the option `runtimes`; then make a new ' +
+      'Sandbox.',
   },
   UNSUPPORTED_PLATFORM: {
     meaning: 'glovebox runs on Linux only',

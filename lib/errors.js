@@ -117,7 +117,7 @@ const ownWords = new Map([
 // These are who did it: the words go on from there.
 const subjects = new Set([
   ...['box', 'call', 'driver', 'engine', 'keeper', 'launcher', 'payload'],
-  ...['import', 'interpreter'],
+  ...['import', 'interpreter', 'run'],
 ]);
 
 /**

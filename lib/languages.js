@@ -6,6 +6,7 @@
 
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
+const backend = require('./backend.js');
 const { standbyVariables } = require('./environment.js');
 const { invalidOption, SandboxError } = require('./errors.js');
 const {
@@ -119,10 +120,13 @@ const commands = {
   bash: bashCommand,
 };
 
+// A process that runs for weeks must not have to be started anew because python
+// was installed late.
 /** The executable of a language in a prepared root. */
 function executableOf(image, language) {
   const runtime = image.runtimes[language];
   if (runtime.error) {
+    backend.lookAgainFor(image.runtimes);
     const { message, ...details } = runtime.error;
     throw new SandboxError(message, details);
   }

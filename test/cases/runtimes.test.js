@@ -22,6 +22,8 @@ const {
 } = require('../helpers/harness.js');
 const { askScript } = require('../helpers/host-script.js');
 
+const { runCode } = glovebox;
+
 const systemPath = '/usr/local/bin:/usr/bin:/bin';
 
 let folder;
@@ -115,6 +117,19 @@ test('runtimes names the interpreter of each language, for one session', async (
   const kernel = await named.kernel();
   const cell = await kernel.runCode(where.python);
   assert.equal(cell.stdout.trim(), packagedPython);
+});
+
+test('an interpreter that is installed later is found by the next Sandbox', async (t) => {
+  if (!hasPython(t)) return;
+  const python = path.join(folder, 'late', 'bin', 'python3');
+  const sandbox = await open(t, { runtimes: { python } });
+  const missing = { code: 'ERR_SANDBOX_RUNTIME_MISSING' };
+  await assert.rejects(sandbox.runCode('1'), missing);
+  layOutPython(path.join(folder, 'late'));
+  const result = await runCode('6 * 7', { runtimes: { python } });
+  assert.equal(result.text, '42');
+  // What an open one has stays as it is.
+  await assert.rejects(sandbox.runCode('1'), missing);
 });
 
 test('a missing interpreter is an error that says which and how to get it', async (t) => {

@@ -22,6 +22,22 @@ test('work is done once for each distinct argument', async () => {
   assert.equal(calls.length, 3);
 });
 
+test('what somebody found lacking is looked for again', async () => {
+  let installed = 0;
+  const remembered = rememberPromises(async ({ name }) => ({
+    name,
+    installed,
+  }));
+  const [one, two] = [{ name: 'one' }, { name: 'two' }];
+  const lacking = await remembered(one);
+  await remembered(two);
+  installed = 1;
+  assert.equal(await remembered(one), lacking);
+  remembered.forget((result) => result === lacking);
+  assert.equal((await remembered(two)).installed, 0);
+  assert.equal((await remembered(one)).installed, 1);
+});
+
 test('a failure is forgotten', async () => {
   let fails = true;
   const remembered = rememberPromises(async () => {

@@ -270,6 +270,7 @@ test('what glovebox says itself is not in quotes, and names are', () => {
     ['list', '3 files', 'list "3 files"'],
     ['watch', 'more than 8192 folders', 'more than 8192 folders'],
     ['launcher', 'ended at once', 'launcher ended at once'],
+    ['run', 'was aborted', 'run was aborted'],
     ['clone3', 'box', 'clone3 "box"'],
     ['constructor', 'x', 'constructor "x"'],
     ['', 'x', '"x"'],

@@ -263,6 +263,7 @@ function install() {
     image: defaultImage,
     prepared: [],
     getEngine: () => backend.engine,
+    lookAgainFor() {},
     prepareImage: async (runtimes) => {
       backend.prepared.push(runtimes);
       return backend.image;
