@@ -910,7 +910,11 @@ export interface CodeError {
  * counts is `null`.
  */
 export interface Usage {
-  /** Processor time of all processes, in milliseconds. */
+  /**
+   * Processor time of all processes of the box, in milliseconds. If the box was
+   * made ahead of the call, this has what that took, which `wallMs` has not: of
+   * JavaScript that is the start of Node.js.
+   */
   cpuMs: number | null;
   /**
    * The time in their own code, in milliseconds. Without cgroup v2 only of the
@@ -940,6 +944,21 @@ export interface Usage {
   ioReadBytes: number | null;
   /** What they wrote to disks, in bytes; some of it may still be on its way. */
   ioWriteBytes: number | null;
+}
+
+/**
+ * What a call could use at most, by the options that it and its Sandbox were
+ * given; `null` where a limit was lifted. {@link Sandbox.limits} says how they
+ * are enforced.
+ */
+export interface CallLimits {
+  /** Of a cell: its own. */
+  timeoutS: number;
+  memoryMb: number | null;
+  cpus: number | null;
+  pids: number | null;
+  /** Of the workspace, for all calls together. */
+  diskMb: number | null;
 }
 
 /**
@@ -1006,6 +1025,7 @@ export class ExecutionResult {
    */
   readonly text: string | undefined;
   usage: Usage;
+  limits: CallLimits;
   /**
    * The system calls that the filter refused, the most frequent first; empty if
    * there were none. Only with {@link SandboxOptions.trace}, and not if the call

@@ -103,7 +103,7 @@ function mainText(results) {
 }
 
 // What a run and a cell have in common.
-function commonFacts(native, frames) {
+function commonFacts(native, frames, limits) {
   const durationMs = native.durationUs / 1000;
   const { files, deleted } = readChanges(native);
   return {
@@ -121,6 +121,7 @@ function commonFacts(native, frames) {
       native.filesTruncated ||
       frames.isTruncated,
     usage: usageOf(native.usage, durationMs),
+    limits: limitsOf(limits),
     blocked: blockedCalls(native),
   };
 }
@@ -142,9 +143,13 @@ function usageOf(native, wallMs) {
   };
 }
 
+function limitsOf({ timeoutS, memoryMb, cpus, pids, diskMb }) {
+  return { timeoutS, memoryMb, cpus, pids, diskMb };
+}
+
 /** The result of a whole run. `limits` are those that the run had. */
 function runOutcome(native, frames, limits, argv) {
-  const facts = commonFacts(native, frames);
+  const facts = commonFacts(native, frames, limits);
   if (native.exec) {
     const ending = { exitCode: execExitCode(native), signal: null };
     const error = execError(native.exec, argv);

@@ -104,6 +104,7 @@ class ExecutionResult {
     this.success = ending.exitCode === 0 && fault === null;
     this.error = error;
     this.usage = facts.usage;
+    this.limits = facts.limits;
     // There only if somebody asked: [] says that nothing was refused.
     if (facts.blocked) this.blocked = facts.blocked;
     // For what is hidden from JSON and console.log, which would print every byte.

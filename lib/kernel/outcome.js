@@ -39,7 +39,7 @@ function deathOf(native, { lost }, limits) {
  * fate of the state is "back", "lost" or "gone" where there is a death.
  */
 function cellOutcome(native, frames, limits, language) {
-  const facts = commonFacts(native, frames);
+  const facts = commonFacts(native, frames, limits);
   const done = native.done ? readDone(native.done) : undefined;
   const error = done?.error ?? null;
   const failed = (death, type, ending, isLost = false) => ({

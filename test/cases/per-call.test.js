@@ -7,6 +7,7 @@
 const assert = require('node:assert/strict');
 const {
   canary,
+  glovebox,
   hasCgroups,
   open,
   outside,
@@ -14,6 +15,8 @@ const {
   test,
   timeScale,
 } = require('../helpers/harness.js');
+
+const { runCode } = glovebox;
 
 const failed = (step, errno) => (error) =>
   error.code === 'ERR_SANDBOX_SETUP' &&
@@ -197,6 +200,36 @@ test('a kernel has limits of its own', async (t) => {
 });
 
 // ---- Usage -----------------------------------------------------------------
+
+test('a result has the limits of its own call', async (t) => {
+  const sandbox = await open(t, { memoryMb: 300, timeoutS: 20, diskMb: null });
+  const usual = {
+    timeoutS: 20,
+    memoryMb: 300,
+    cpus: null,
+    pids: 256,
+    diskMb: null,
+  };
+  const own = { memoryMb: null, pids: 40, timeoutS: 5 };
+  assert.deepEqual((await sandbox.run(['true'])).limits, usual);
+  const ran = await sandbox.runCode('1', own);
+  assert.deepEqual(ran.limits, { ...usual, ...own });
+  const child = sandbox.spawn(['true'], { timeoutS: null, pids: 30 });
+  assert.deepEqual((await child.wait()).limits, { ...usual, pids: 30 });
+  const kernel = await sandbox.kernel({ memoryMb: 200, timeoutS: 9 });
+  const ofKernel = { ...usual, memoryMb: 200, timeoutS: 9 };
+  assert.deepEqual((await kernel.runCode('1')).limits, ofKernel);
+  const cell = await kernel.runCode('1', { timeoutS: 7 });
+  assert.deepEqual(cell.limits, { ...ofKernel, timeoutS: 7 });
+  const once = await runCode('1', { pids: 50, timeoutS: null });
+  assert.deepEqual(once.limits, {
+    timeoutS: 30,
+    memoryMb: 512,
+    cpus: null,
+    pids: 50,
+    diskMb: 1024,
+  });
+});
 
 test('usage tells user and system time apart', async (t) => {
   const sandbox = await open(t);

@@ -11,7 +11,13 @@ const { endReason, runOutcome } = require('../../lib/outcome.js');
 const { cellOutcome } = require('../../lib/kernel/outcome.js');
 const { cellResult, runResult } = require('./fake-engine.js');
 
-const limits = { timeoutS: 1.5, memoryMb: 128, diskMb: 64 };
+const limits = {
+  timeoutS: 1.5,
+  memoryMb: 128,
+  cpus: null,
+  pids: 32,
+  diskMb: 64,
+};
 
 function run(native, frames = new FrameCollector()) {
   return runOutcome(runResult(native), frames, limits, ['prog']);
@@ -103,6 +109,7 @@ describe('ExecutionResult', () => {
       'success',
       'error',
       'usage',
+      'limits',
     ]);
     assert.equal(JSON.parse(JSON.stringify(result)).success, true);
     assert.deepEqual({ ...result }, structuredClone(result));
@@ -272,6 +279,16 @@ describe('ExecutionResult', () => {
       ioWriteBytes: 0,
     });
     assert.equal(run({}).durationMs, 1.5);
+  });
+
+  test('has the limits of its call, and nothing else of its settings', () => {
+    const native = runResult({});
+    const settings = { ...limits, env: ['A=secret'], onStdout() {} };
+    const result = runOutcome(native, new FrameCollector(), settings, ['x']);
+    assert.deepEqual(result.limits, limits);
+    const frames = new FrameCollector();
+    const cell = cellOutcome(cellResult({}), frames, settings, 'python');
+    assert.deepEqual(cell.resultFor('gone').limits, limits);
   });
 
   test('a SIGKILL from the handle is said to be one', () => {

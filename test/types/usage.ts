@@ -11,6 +11,7 @@ import api, {
   type BoxEntry,
   type BoxMount,
   type BoxSpec,
+  type CallLimits,
   type CellOptions,
   type CodeError,
   type DoctorCheck,
@@ -283,8 +284,12 @@ export async function calls(sandbox: Sandbox): Promise<void> {
   const onResult: ResultCallback = (one) => one.formats();
   const coded: RunCodeOptions = { language: 'bash', onStdout, onResult };
   await sandbox.runCode('ls', coded);
-  const { usage } = await sandbox.run(['true'], { cwd: null, stdin: null });
+  const { usage, limits } = await sandbox.run(['true'], {
+    cwd: null,
+    stdin: null,
+  });
   isType<typeof usage, Usage>(true);
+  isType<typeof limits, CallLimits>(true);
   isType<Usage['wallMs'], number>(true);
   const known: (number | null)[] = Object.values(usage);
   console.log(known, usage.cpuUserMs?.toFixed(), usage.maxPids);
