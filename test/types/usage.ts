@@ -63,6 +63,7 @@ import api, {
   type WorkspaceChange,
   type WorkspaceFile,
   type WorkspacePath,
+  type WriteFileOptions,
   type WriteStreamOptions,
   withSandbox,
 } from 'glovebox';
@@ -175,7 +176,8 @@ export async function session(options: SandboxOptions): Promise<void> {
   await sandbox.writeFile('a', 'text');
   await sandbox.writeFile('a', new Uint8Array(1));
   await sandbox.writeFile('a', '00ff', 'hex');
-  await sandbox.writeFile('a', '00ff', { encoding: 'hex' });
+  const ofText: WriteFileOptions = { encoding: 'hex' };
+  await sandbox.writeFile('a', '00ff', ofText);
   // @ts-expect-error: files are replaced, never appended to
   await sandbox.writeFile('a', 'text', { flag: 'a' });
   const bytes = await sandbox.readFile('a');
