@@ -12,6 +12,7 @@ const { EventEmitter } = require('node:events');
 const { Readable, Writable } = require('node:stream');
 const { throwIfAborted, watchAbort } = require('./abort.js');
 const { FrameCollector } = require('./frames.js');
+const { KeptOutput } = require('./kept-output.js');
 const { OutputRelay } = require('./output-relay.js');
 const {
   SandboxError,
@@ -438,43 +439,6 @@ function isUnread(stream) {
     stream.listenerCount('data') === 0 &&
     stream.listenerCount('readable') === 0
   );
-}
-
-/**
- * The first `most` bytes of a stream, and whether there were more. A copy: a
- * program that writes byte by byte makes a chunk of each, which take ten times
- * the room of what is in them.
- */
-class KeptOutput {
-  isWanted = false;
-  isTruncated = false;
-  #most;
-  #room = Buffer.alloc(0);
-  #size = 0;
-
-  constructor(most) {
-    this.#most = most;
-  }
-
-  get bytes() {
-    return this.#room.subarray(0, this.#size);
-  }
-
-  add(chunk) {
-    const fits = chunk.subarray(0, this.#most - this.#size);
-    const size = this.#size + fits.length;
-    if (size > this.#room.length) this.#grow(size);
-    fits.copy(this.#room, this.#size);
-    this.#size = size;
-    if (fits.length < chunk.length) this.isTruncated = true;
-  }
-
-  #grow(size) {
-    const enough = Math.max(size, 2 * this.#room.length);
-    const larger = Buffer.allocUnsafeSlow(Math.min(enough, this.#most));
-    this.#room.copy(larger, 0, 0, this.#size);
-    this.#room = larger;
-  }
 }
 
 module.exports = { SandboxProcess, cutOff, startProcess };
