@@ -44,7 +44,7 @@ const plans = {
     rounds: 10,
     paced: { light: 6, heavy: 2, burst: 1 },
     backToBack: { light: 20, heavy: 3, burst: 1 },
-    streams: 5,
+    streams: 11,
     trees: {
       sizes: [1, 10, 100, 1000, 10_000, 100_000],
       rounds: 3,

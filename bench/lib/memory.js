@@ -125,6 +125,10 @@ async function measureMemory({ session, idleMs }) {
   if (process.getuid() !== 0) {
     return { skipped: 'skipped: only root may look into the processes' };
   }
+  // What waited for an earlier session of the same kind waits on for 30 s.
+  const nodeWaited = tellApart(listBelow(), ours).boxes.some(
+    ({ kind }) => kind === 'node',
+  );
   return withSandbox(session, async (sandbox) => {
     await sandbox.run(['true']);
     await sandbox.runCode('print(1)');
@@ -148,7 +152,7 @@ async function measureMemory({ session, idleMs }) {
       const mb = bytes[id] === undefined ? undefined : bytes[id] / 2 ** 20;
       return { what, mb: mb ?? null, most, verdict: judgeAtMost(mb, most) };
     });
-    if (before.node !== undefined) {
+    if (before.node !== undefined && !nodeWaited) {
       rows.at(-1).verdict = 'missed: it waits before a first node call';
     }
     return { rows, idle };
