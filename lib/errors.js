@@ -99,6 +99,7 @@ const ownWords = new Map([
   ['workspace', /^(?!\/).*?(?:: |$)/s],
   ['mount target', /^(?!\/).*?(?:: |$)/s],
   ['path', /^.*?: /s],
+  ['rename', /^lies below what is to be moved: /],
   ['folder', /^(?:not a folder|leads through a symlink): /],
   [
     'read',

@@ -566,7 +566,7 @@ const rules = [
     diagnose: fixed('Remove it with `rm()`, or take another name.'),
   },
   {
-    codes: ['IO'],
+    codes: ['PATH'],
     steps: /^rename$/,
     errnos: ['EINVAL'],
     diagnose: fixed(

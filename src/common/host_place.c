@@ -107,6 +107,15 @@ int gbx_mount_list_next(struct gbx_mount_list* list,
   return 1;
 }
 
+int gbx_mount_list_find(struct gbx_mount_list* list, uint64_t id,
+                        struct gbx_mount_line* ret_line) {
+  int result;
+  do {
+    result = gbx_mount_list_next(list, ret_line);
+  } while (result == 1 && ret_line->id != id);
+  return result == 1 ? 0 : result == 0 ? -ESTALE : result;
+}
+
 /* ---- Overlays ------------------------------------------------------------ */
 
 /* One path, of which `lowerdir` may have many: "/a:/b\:c". */
@@ -175,13 +184,10 @@ static int find_mount(struct gbx_place* place) {
   struct gbx_mount_line line;
   int result = gbx_mount_list_open(&list);
   if (result < 0) return result;
-  do {
-    result = gbx_mount_list_next(&list, &line);
-  } while (result == 1 && line.id != place->mount);
+  result = gbx_mount_list_find(&list, place->mount, &line);
   gbx_mount_list_close(&list);
   if (result < 0) return result;
-  if (result == 0 || !gbx_path_is_within(place->path, line.target))
-    return -ESTALE;
+  if (!gbx_path_is_within(place->path, line.target)) return -ESTALE;
   const char* rest = place->path;
   if (line.target[1] != '\0') rest += strlen(line.target);
   const char* root = line.root[1] == '\0' ? "" : line.root;

@@ -58,6 +58,10 @@ int gbx_mount_list_open(struct gbx_mount_list* list);
 /* Returns 1, 0 at the end, or a negative errno. */
 int gbx_mount_list_next(struct gbx_mount_list* list,
                         struct gbx_mount_line* ret_line);
+/* Goes on to the mount with the id. Returns 0 or a negative errno, -ESTALE if
+ * there is none. */
+int gbx_mount_list_find(struct gbx_mount_list* list, uint64_t id,
+                        struct gbx_mount_line* ret_line);
 void gbx_mount_list_close(struct gbx_mount_list* list);
 
 /* Takes from the options of an overlay the next of the folders that it shows as

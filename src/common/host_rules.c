@@ -380,16 +380,10 @@ static int check_layers(const struct question* question) {
   struct gbx_mount_line line;
   int result = gbx_mount_list_open(&list);
   if (result < 0) return result;
-  do {
-    result = gbx_mount_list_next(&list, &line);
-  } while (result == 1 && line.id != place->mount);
-  if (result == 0) result = -ESTALE;
-  if (result == 1) {
-    char layer[PATH_MAX];
-    result = 0;
-    while (result == 0 && gbx_next_layer(&line.options, layer))
-      result = check_layer(question, layer);
-  }
+  result = gbx_mount_list_find(&list, place->mount, &line);
+  char layer[PATH_MAX];
+  while (result == 0 && gbx_next_layer(&line.options, layer))
+    result = check_layer(question, layer);
   gbx_mount_list_close(&list);
   return result;
 }

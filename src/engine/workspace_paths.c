@@ -103,7 +103,7 @@ int gbx__workspace_rename(const struct gbx__workspace* workspace,
     return fail_path("rename", from, errno, err);
   int result = gbx__beneath_clean(to, false, clean_to, err);
   if (result == 0 && lies_below(clean_to, clean))
-    return gbx_fail(err, GBX_E_PATH, EINVAL, "path",
+    return gbx_fail(err, GBX_E_PATH, EINVAL, "rename",
                     "lies below what is to be moved: %s", to);
   if (result == 0) result = gbx__writer_init(&writer, workspace, err);
   if (result < 0) return result;

@@ -284,8 +284,8 @@ static int open_fds(const struct cgroup* cgroup, uint32_t number,
   if (dir_fd < 0) return dir_fd;
   int result = cgroup_leaf_open(leaf, GBX_LEAF_OOM_COUNT, dir_fd,
                                 "memory.events", O_RDONLY, err);
-  /* Since 5.19; without it init's own count stands. */
-  /* Since 6.12 it can be written to, which sets back what it reads as. */
+  /* Since 5.19; without it init's own count stands. Since 6.12 it can be
+   * written to, which sets back what it reads as. */
   int how = faccessat(dir_fd, "memory.peak", W_OK, AT_EACCESS) == 0 ? O_RDWR
                                                                     : O_RDONLY;
   if (result >= 0 && faccessat(dir_fd, "memory.peak", F_OK, 0) == 0)

@@ -5,6 +5,7 @@
 /* A folder to test in, and short ways to put things into it. They abort where
  * they fail: then it is not the code under test that is wrong. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -64,6 +65,17 @@ static UNUSED int make_dir(int fd, const char* path) {
   int dir_fd = openat(fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   MUST(dir_fd >= 0);
   return dir_fd;
+}
+
+/* Without "." and "..". */
+static UNUSED int count_names(int fd) {
+  int count = -2;
+  DIR* dir = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  MUST(dir != NULL);
+  while (readdir(dir) != NULL)
+    count++;
+  MUST(closedir(dir) == 0);
+  return count;
 }
 
 static UNUSED void put(int fd, const char* path, const char* text) {

@@ -7,7 +7,6 @@
 
 #include "engine/swap.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -70,16 +69,6 @@ static void put_new(int fd) {
   put(fd, "both", "new");
   put(fd, "folder", "new"); /* a folder before */
   put(fd, "new-1", "new");
-}
-
-static int count_names(int fd) {
-  int count = -2; /* "." and ".." */
-  DIR* dir = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  MUST(dir != NULL);
-  while (readdir(dir) != NULL)
-    count++;
-  MUST(closedir(dir) == 0);
-  return count;
 }
 
 static bool is_old(int fd) {

@@ -37,16 +37,6 @@ static void* swap(void* data) {
   return NULL;
 }
 
-static int count_entries(int fd) {
-  int count = 0;
-  DIR* dir = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  MUST(dir != NULL);
-  while (readdir(dir) != NULL)
-    count++;
-  MUST(closedir(dir) == 0);
-  return count;
-}
-
 static struct stat canary_before;
 
 static void open_ws(void) {
@@ -68,7 +58,7 @@ static void close_ws(void) {
   MUST(fstat(canary_fd, &st) == 0);
   EXPECT(holds(canary_fd, "file", "canary"));
   EXPECT(holds(canary_fd, "only-here", "canary"));
-  EXPECT(count_entries(canary_fd) == 4); /* with . and .. */
+  EXPECT(count_names(canary_fd) == 2);
   EXPECT(st.st_mode == canary_before.st_mode);
   EXPECT(st.st_uid == canary_before.st_uid);
   EXPECT(st.st_mtim.tv_sec == canary_before.st_mtim.tv_sec &&

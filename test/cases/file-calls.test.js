@@ -64,6 +64,9 @@ test('a wrong place is refused by each call with a code and an errno', async (t)
     ['NOT_REGULAR EISDIR', () => sandbox.rm('d')],
     ['NOT_REGULAR EISDIR', () => sandbox.rm('d', { force: true })],
   ]);
+  await assert.rejects(sandbox.rename('d', 'd/below'), {
+    message: /: lies below what is to be moved: "d\/below".*moved into itself/s,
+  });
   // None of them left anything behind.
   const paths = (await sandbox.listFiles({ all: true })).map(
     (entry) => entry.path,

@@ -185,7 +185,7 @@ test('other failures that a person can cure say how', () => {
     [{ code: 'TOO_LARGE', errno: 27, op: 'read' }, /maxBytes.*createReadStr/],
     [{ code: 'PATH', errno: 40, op: 'openat2' }, /none is followed/],
     [{ code: 'EXISTS', errno: 17, op: 'mkdir' }, /with `rm\(\)`/],
-    [{ code: 'IO', errno: 22, op: 'rename' }, /moved into itself/],
+    [{ code: 'PATH', errno: 22, op: 'rename' }, /moved into itself/],
     [{ code: 'LIMIT', errno: 30, op: 'make leaf' }, /enforceLimits: false/],
     [{ code: 'BUSY', errno: 11, op: 'open' }, /Try again/],
     [{ code: 'INTERNAL' }, /report this/],

@@ -37,32 +37,24 @@ test("'spawn' comes before all output", async () => {
   await sandbox.close();
 });
 
-test("what a listener of 'spawn' throws does not hold the output", async () => {
-  const { child, run, events, sandbox } = await startQuickly();
-  const thrown = new Error('mine');
-  child.on('spawn', () => {
-    throw thrown;
+for (const [what, emitterOf, event] of [
+  ["a listener of 'spawn'", (child) => child, 'spawn'],
+  ['a reader of stdout', (child) => child.stdout, 'data'],
+]) {
+  test(`what ${what} throws holds no output`, async () => {
+    const { child, run, events, sandbox } = await startQuickly();
+    const thrown = new Error('mine');
+    emitterOf(child).on(event, () => {
+      throw thrown;
+    });
+    // The engine gives it to the program as an uncaught exception.
+    assert.throws(() => run.emit('start', 2), thrown);
+    await settle();
+    assert.deepEqual(events, ['out', 'err']);
+    run.end();
+    await sandbox.close();
   });
-  // The engine gives it to the program as an uncaught exception.
-  assert.throws(() => run.emit('start', 2), thrown);
-  await settle();
-  assert.deepEqual(events, ['out', 'err']);
-  run.end();
-  await sandbox.close();
-});
-
-test('what a reader of stdout throws does not hold stderr', async () => {
-  const { child, run, events, sandbox } = await startQuickly();
-  const thrown = new Error('mine');
-  child.stdout.on('data', () => {
-    throw thrown;
-  });
-  assert.throws(() => run.emit('start', 2), thrown);
-  await settle();
-  assert.deepEqual(events, ['out', 'err']);
-  run.end();
-  await sandbox.close();
-});
+}
 
 test('output of a process whose start was never told is not lost', async () => {
   const { child, run, events, sandbox } = await startQuickly();
